@@ -1,0 +1,2 @@
+//! The program `zico`.
+fn main() {}

@@ -1,0 +1,42 @@
+//! How long an allocation lives, as far as where it is placed is concerned.
+
+use core::fmt;
+
+/// How long an allocation lives.
+///
+/// A region holds one lifetime only (Zico, section 4: tensor classification), so that a long-lived
+/// block never strands memory that short-lived ones have given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lifetime {
+    /// Outlives the iteration: parameters, optimizer state, buffers.
+    Persistent,
+    /// Lives within one iteration: activations, feature maps, gradients.
+    Iteration,
+    /// Lives within one operator: workspaces and temporaries.
+    Transient,
+}
+
+impl Lifetime {
+    /// All of them, in the order in which statistics list them.
+    pub const ALL: [Self; 3] = [Self::Persistent, Self::Iteration, Self::Transient];
+
+    /// The position in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Persistent => 0,
+            Self::Iteration => 1,
+            Self::Transient => 2,
+        }
+    }
+}
+
+impl fmt::Display for Lifetime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Persistent => "persistent",
+            Self::Iteration => "iteration",
+            Self::Transient => "transient",
+        })
+    }
+}
