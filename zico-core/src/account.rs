@@ -1,0 +1,241 @@
+//! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::arena::Side;
+use crate::banker::Claim;
+use crate::device::Device;
+use crate::lifetime::Lifetime;
+use crate::profile::{Profile, Recorder, Step};
+use crate::region::Bits;
+use crate::sync::{Arc, AtomicU32, Ordering};
+use crate::units::{Progress, Regions, Ticks};
+
+/// What a job and the pool share without a lock: the job's progress, and how far it may come before
+/// a waiting job wants to be looked at again.
+pub(crate) struct Pulse {
+    progress: AtomicU32,
+    watch: AtomicU32,
+}
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        Self { progress: AtomicU32::new(0), watch: AtomicU32::new(u32::MAX) }
+    }
+
+    /// One more operation. Whether somebody waits for the job to have come this far.
+    pub(crate) fn tick(&self) -> bool {
+        let before = self.progress.fetch_add(1, Ordering::Relaxed);
+        if before == u32::MAX {
+            // Progress counts up to its largest value and stays there.
+            self.progress.store(u32::MAX, Ordering::Relaxed);
+        }
+        before.saturating_add(1) >= self.watch.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(self.progress.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn watch(&self, progress: Progress) {
+        self.watch.store(progress.value(), Ordering::Relaxed);
+    }
+}
+
+/// Regions given up together, and the event that says when the device is done with them.
+pub(crate) struct Fence<E> {
+    pub(crate) batch: u64,
+    pub(crate) pages: Vec<u64>,
+    pub(crate) event: E,
+}
+
+/// A running iteration.
+pub(crate) struct Run {
+    began: Ticks,
+    /// Time spent waiting for memory, the current wait left out.
+    stalled: Ticks,
+    pub(crate) stalled_since: Option<Ticks>,
+    /// Regions of iteration lifetime held when it began: it is not expected to give those back.
+    carried: u32,
+    recorder: Recorder,
+}
+
+pub(crate) enum Phase {
+    /// Between iterations.
+    Idle,
+    /// Has asked to start.
+    Waiting,
+    /// May start, and has not yet been told.
+    Admitted,
+    Running(Run),
+}
+
+pub(crate) struct Account<D: Device> {
+    pub(crate) name: String,
+    pub(crate) stream: D::Stream,
+    pub(crate) side: Side,
+    pub(crate) pulse: Arc<Pulse>,
+    /// Regions in the job's arenas, by lifetime.
+    pub(crate) leased: [u32; 3],
+    /// Regions given up whose fence has not passed.
+    pub(crate) draining: u32,
+    /// Which regions those are.
+    pub(crate) own: Bits,
+    /// The batch that regions given up now belong to.
+    pub(crate) batch: u64,
+    /// Pages given up since the last fence.
+    pub(crate) pending: Vec<u64>,
+    pub(crate) fences: VecDeque<Fence<D::Event>>,
+    pub(crate) phase: Phase,
+    /// The envelope of the last two iterations.
+    pub(crate) profile: Option<Profile>,
+    last: Option<Profile>,
+    pub(crate) iterations: u64,
+    /// The job has left; the account goes when all its fences have passed.
+    pub(crate) gone: bool,
+}
+
+impl<D: Device> Account<D> {
+    pub(crate) fn new(
+        name: String,
+        stream: D::Stream,
+        side: Side,
+        pulse: Arc<Pulse>,
+        slots: usize,
+    ) -> Self {
+        Self {
+            name,
+            stream,
+            side,
+            pulse,
+            leased: [0; 3],
+            draining: 0,
+            own: Bits::new(slots),
+            batch: 0,
+            pending: Vec::new(),
+            fences: VecDeque::new(),
+            phase: Phase::Idle,
+            profile: None,
+            last: None,
+            iterations: 0,
+            gone: false,
+        }
+    }
+
+    pub(crate) fn persistent(&self) -> u32 {
+        self.leased[Lifetime::Persistent.index()]
+    }
+
+    /// Leased regions that are not persistent.
+    pub(crate) fn ephemeral(&self) -> u32 {
+        self.leased_total() - self.persistent()
+    }
+
+    pub(crate) fn leased_total(&self) -> u32 {
+        self.leased.iter().sum()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running(_) | Phase::Admitted)
+    }
+
+    pub(crate) fn run(&mut self) -> Option<&mut Run> {
+        match &mut self.phase {
+            Phase::Running(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_stalled(&self) -> bool {
+        matches!(&self.phase, Phase::Running(run) if run.stalled_since.is_some())
+    }
+
+    /// Progress within the running iteration; none before it has begun.
+    pub(crate) fn progress(&self) -> Progress {
+        match self.phase {
+            Phase::Running(_) => self.pulse.progress(),
+            _ => Progress::ZERO,
+        }
+    }
+
+    /// The regions that the iteration may still come to hold, beside the persistent ones.
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        Some(self.profile.as_ref()?.peak_from(self.progress()).value().max(self.ephemeral()))
+    }
+
+    /// The job's claim in the banker's test, if it were to hold `extra` regions more. `unknown` is
+    /// what it may come to hold in all while it has no profile.
+    pub(crate) fn claim(&self, extra: u32, unknown: u32) -> Claim {
+        let held = self.leased_total() + extra;
+        let most = self.ahead().map_or(unknown, |ahead| self.persistent() + ahead);
+        let carried = match &self.phase {
+            Phase::Running(run) => run.carried,
+            _ => self.ephemeral(),
+        };
+        Claim {
+            need: most.saturating_sub(held),
+            returns: (self.ephemeral() + extra).saturating_sub(carried),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now: Ticks) {
+        self.pulse.progress.store(0, Ordering::Relaxed);
+        self.phase = Phase::Running(Run {
+            began: now,
+            stalled: Ticks::ZERO,
+            stalled_since: None,
+            carried: self.ephemeral(),
+            recorder: Recorder::default(),
+        });
+        self.note(now);
+    }
+
+    /// Notes what is charged to the running iteration.
+    pub(crate) fn note(&mut self, now: Ticks) {
+        let demand = Regions::new(self.ephemeral() + self.draining);
+        let progress = self.pulse.progress();
+        if let Some(run) = self.run() {
+            let at = run.elapsed(now);
+            run.recorder.note(Step { progress, at, demand });
+        }
+    }
+
+    /// Ends the iteration and folds what it took into the profile.
+    pub(crate) fn end(&mut self, now: Ticks) -> bool {
+        let operations = self.pulse.progress();
+        let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
+            return false;
+        };
+        let length = run.elapsed(now);
+        let newest = run.recorder.finish(operations, length);
+        self.profile = Some(match &self.last {
+            Some(older) => newest.envelope(older),
+            None => newest.clone(),
+        });
+        self.last = Some(newest);
+        self.iterations += 1;
+        true
+    }
+}
+
+impl Run {
+    /// Time since the iteration's start, waits for memory left out.
+    fn elapsed(&self, now: Ticks) -> Ticks {
+        self.stalled_since
+            .map_or(now, |since| since.min(now))
+            .saturating_sub(self.began)
+            .saturating_sub(self.stalled)
+    }
+
+    pub(crate) fn stall(&mut self, now: Ticks) {
+        self.stalled_since.get_or_insert(now);
+    }
+
+    pub(crate) fn resume(&mut self, now: Ticks) {
+        if let Some(since) = self.stalled_since.take() {
+            self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
+        }
+    }
+}

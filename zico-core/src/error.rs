@@ -1,0 +1,200 @@
+//! What can go wrong, grouped by what the caller can do about it.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::units::{Addr, Bytes};
+
+/// A pool could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolError<E> {
+    /// The budget holds not even one region.
+    BudgetTooSmall {
+        /// The budget.
+        budget: Bytes,
+        /// The size of a region.
+        region: Bytes,
+    },
+    /// The budget is larger than the device.
+    BudgetBeyondDevice {
+        /// The budget.
+        budget: Bytes,
+        /// The device's memory.
+        capacity: Bytes,
+    },
+    /// The size of a region is no power of two, or less than the device's granularity.
+    RegionSize {
+        /// The size asked for.
+        region: Bytes,
+        /// The device's granularity.
+        granularity: Bytes,
+    },
+    /// The device refused.
+    Device(E),
+}
+
+/// Why memory cannot be had: what was asked for, and who has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The job that asks.
+    pub job: String,
+    /// The bytes asked for.
+    pub asked: Bytes,
+    /// The budget.
+    pub budget: Bytes,
+    /// What the job itself has leased.
+    pub held: Bytes,
+    /// What other jobs have leased.
+    pub held_by_others: Bytes,
+    /// How many other jobs have leased something.
+    pub other_jobs: u32,
+    /// What has been given up and waits for the device to pass it.
+    pub draining: Bytes,
+    /// The largest piece of the address range that the job could have at once.
+    pub largest_run: Bytes,
+}
+
+/// An allocation was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocError<E> {
+    /// Not now: other jobs hold what is missing, or the device has yet to pass what was freed. Ask
+    /// again when the pool's generation has changed.
+    Busy(Shortage),
+    /// Never, as things stand: the job would need more than the budget leaves beside what the
+    /// others keep, or all jobs wait for each other because this one exceeds its profile.
+    OutOfMemory(Shortage),
+    /// The alignment is no power of two, or larger than a region; or the size cannot be represented.
+    Invalid {
+        /// The bytes asked for.
+        bytes: Bytes,
+        /// The alignment asked for.
+        align: Bytes,
+        /// The largest alignment there is.
+        region: Bytes,
+    },
+    /// The device refused. Nothing has changed; the call can be repeated.
+    Device(E),
+}
+
+/// A free was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// No block of this job begins at the address: freed before, or another job's.
+    NotLive(Addr),
+    /// Another block of this job begins at the address now; this handle's block has been freed.
+    Stale(Addr),
+}
+
+/// An iteration cannot start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BeginError {
+    /// The job's iterations cannot fit beside what the other jobs keep.
+    NeverFits {
+        /// The job that asks.
+        job: String,
+        /// The peak of its iterations, persistent memory included.
+        peak: Bytes,
+        /// What the other jobs keep between their iterations.
+        kept_by_others: Bytes,
+        /// The budget.
+        budget: Bytes,
+    },
+    /// The job is in an iteration already.
+    AlreadyRunning,
+}
+
+/// An iteration was to end that has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRunning;
+
+impl<E: fmt::Display> fmt::Display for PoolError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BudgetTooSmall { budget, region } => {
+                write!(f, "a budget of {budget} holds no region of {region}")
+            }
+            Self::BudgetBeyondDevice { budget, capacity } => {
+                write!(f, "a budget of {budget} is more than the device's {capacity}")
+            }
+            Self::RegionSize { region, granularity } => write!(
+                f,
+                "a region of {region} is no power of two, or smaller than the device's granularity \
+                 of {granularity}"
+            ),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} asked {}, budget {}, held {} itself and {} by {} other {}, {} draining, largest \
+             free run {}",
+            self.job,
+            self.asked,
+            self.budget,
+            self.held,
+            self.held_by_others,
+            self.other_jobs,
+            if self.other_jobs == 1 { "job" } else { "jobs" },
+            self.draining,
+            self.largest_run,
+        )
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for AllocError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy(shortage) => write!(f, "no memory now: {shortage}"),
+            Self::OutOfMemory(shortage) => write!(f, "out of memory: {shortage}"),
+            Self::Invalid { bytes, align, region } => write!(
+                f,
+                "cannot allocate {bytes} aligned to {align}: the alignment has to be a power of two \
+                 up to {region}"
+            ),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLive(at) => write!(f, "no block of this job begins at {at}"),
+            Self::Stale(at) => write!(f, "the block at {at} has been freed before"),
+        }
+    }
+}
+
+impl fmt::Display for BeginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverFits { job, peak, kept_by_others, budget } => write!(
+                f,
+                "{job} needs {peak} at its peak and the other jobs keep {kept_by_others}: that \
+                 cannot fit in a budget of {budget}"
+            ),
+            Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
+        }
+    }
+}
+
+impl fmt::Display for NotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job is in no iteration")
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for PoolError<E> {}
+impl<E: core::error::Error + 'static> core::error::Error for AllocError<E> {}
+impl core::error::Error for Shortage {}
+impl core::error::Error for FreeError {}
+impl core::error::Error for BeginError {}
+impl core::error::Error for NotRunning {}

@@ -1,0 +1,270 @@
+//! A job: the handle through which one tenant allocates, frees and runs its iterations.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use hashbrown::HashMap;
+
+use crate::account::Pulse;
+use crate::admission::Begin;
+use crate::arena::{Arena, GRANULE, Side};
+use crate::device::Device;
+use crate::error::{AllocError, BeginError, FreeError, NotRunning};
+use crate::lease::Want;
+use crate::lifetime::Lifetime;
+use crate::pool::Shared;
+use crate::profile::Profile;
+use crate::region::JobKey;
+use crate::snapshot::Held;
+use crate::sync::{Arc, Mutex};
+use crate::units::{Addr, Bytes, Progress};
+
+/// A request for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    bytes: Bytes,
+    align: Bytes,
+    lifetime: Lifetime,
+}
+
+impl Request {
+    /// `bytes` of memory that lives as long as `lifetime` says, aligned to 512 bytes. Zero bytes
+    /// are a block of their own, with an address that no other live block has.
+    #[must_use]
+    pub const fn new(bytes: Bytes, lifetime: Lifetime) -> Self {
+        Self { bytes, align: Bytes::new(GRANULE), lifetime }
+    }
+
+    /// Aligned to at least `align`: a power of two, up to the size of a region.
+    #[must_use]
+    pub const fn aligned(mut self, align: Bytes) -> Self {
+        self.align = align;
+        self
+    }
+}
+
+/// A live allocation: where it is and how large. A plain handle; freeing it twice is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    address: Addr,
+    bytes: Bytes,
+    serial: u64,
+}
+
+impl Block {
+    /// The first address.
+    #[must_use]
+    pub const fn address(&self) -> Addr {
+        self.address
+    }
+
+    /// The bytes asked for.
+    #[must_use]
+    pub const fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+}
+
+/// One tenant of a pool.
+///
+/// Allocating and freeing takes the job's own lock only, as long as its arenas have room. Dropping
+/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued.
+pub struct Job<D: Device> {
+    shared: Arc<Shared<D>>,
+    key: JobKey,
+    pulse: Arc<Pulse>,
+    memory: Mutex<Memory>,
+}
+
+/// A job's arenas and live blocks.
+struct Memory {
+    arenas: [Arena; 3],
+    live: HashMap<u64, Live>,
+    serial: u64,
+}
+
+struct Live {
+    size: u64,
+    lifetime: Lifetime,
+    serial: u64,
+}
+
+impl<D: Device> Job<D> {
+    pub(crate) fn new(shared: Arc<Shared<D>>, key: JobKey, side: Side, pulse: Arc<Pulse>) -> Self {
+        let page_bytes = shared.region.value();
+        let arenas = Lifetime::ALL.map(|_| Arena::new(page_bytes, side));
+        let memory = Memory { arenas, live: HashMap::new(), serial: 0 };
+        Self { shared, key, pulse, memory: Mutex::new(memory) }
+    }
+
+    /// Asks to start an iteration. If the answer is to wait, ask again whenever
+    /// [`Pool::generation`](crate::Pool::generation) has changed; the place in the queue is kept.
+    ///
+    /// # Errors
+    /// If it can never start, or has started already.
+    pub fn begin(&self) -> Result<Begin, BeginError> {
+        let now = self.shared.device.now();
+        let (begin, admitted) = self.shared.ledger.lock().begin(self.key, now)?;
+        if admitted {
+            self.shared.changed();
+        }
+        Ok(begin)
+    }
+
+    /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others
+    /// as the device passes it.
+    ///
+    /// # Errors
+    /// If no iteration has begun.
+    pub fn end(&self) -> Result<(), NotRunning> {
+        // A failure leaves the batch open; the next poll fences it.
+        let _ = self.shared.fence(self.key);
+        let now = self.shared.device.now();
+        self.shared.ledger.lock().end(self.key, now)?;
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// Notes that work has been enqueued on the job's stream: one step of progress.
+    pub fn launched(&self) {
+        if self.pulse.tick() {
+            self.shared.admit();
+        }
+    }
+
+    /// Allocates device memory.
+    ///
+    /// O(log live blocks) while the job's arenas have room; else a lease from the pool, which may
+    /// have to create regions on the device.
+    ///
+    /// # Errors
+    /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
+    /// changed then, and the call can be repeated.
+    pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
+        let align = request.align.value().max(GRANULE);
+        let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
+        let (Some(size), true) =
+            (size, align.is_power_of_two() && align <= self.shared.region.value())
+        else {
+            return Err(AllocError::Invalid {
+                bytes: request.bytes,
+                align: request.align,
+                region: self.shared.region,
+            });
+        };
+        let placed = self.memory.lock().place(request, size, align);
+        let block = match placed {
+            Some(block) => block,
+            None => self.grow_and_place(request, size, align)?,
+        };
+        if self.pulse.tick() {
+            self.shared.admit();
+        }
+        Ok(block)
+    }
+
+    /// Leases pages and places the block there. Another thread of the job may be quicker to use
+    /// them, hence the loop; each round leases what is missing.
+    fn grow_and_place(
+        &self,
+        request: Request,
+        size: u64,
+        align: u64,
+    ) -> Result<Block, AllocError<D::Error>> {
+        // What the block may need for its alignment beside its size.
+        let bytes = size.saturating_add(align - GRANULE);
+        loop {
+            let edges =
+                self.memory.lock().arenas[request.lifetime.index()].edges().collect::<Vec<_>>();
+            let want = Want { lifetime: request.lifetime, bytes, edges };
+            let pages = self.shared.lease(self.key, &want)?;
+            let mut memory = self.memory.lock();
+            memory.arenas[request.lifetime.index()].grow(pages);
+            if let Some(block) = memory.place(request, size, align) {
+                return Ok(block);
+            }
+        }
+    }
+
+    /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
+    /// other jobs when the device has passed all that is enqueued now.
+    ///
+    /// # Errors
+    /// If the block is not live in this job.
+    pub fn free(&self, block: Block) -> Result<(), FreeError> {
+        let keep_pages = !self.shared.hands_over;
+        let (lifetime, pages) = self.memory.lock().free(block, keep_pages)?;
+        if !pages.is_empty() {
+            self.shared.give_back(self.key, lifetime, pages);
+        }
+        if self.pulse.tick() {
+            self.shared.admit();
+        }
+        Ok(())
+    }
+
+    /// The operations of the running iteration so far.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.pulse.progress()
+    }
+
+    /// What is charged to the job now.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let ledger = self.shared.ledger.lock();
+        ledger
+            .accounts
+            .get(&self.key)
+            .map(|account| Held::of(account, self.shared.region))
+            .unwrap_or_default()
+    }
+
+    /// What its iterations take, once one has ended.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.shared.ledger.lock().accounts.get(&self.key)?.profile.clone()
+    }
+}
+
+impl<D: Device> fmt::Debug for Job<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("key", &self.key)
+            .field("held", &self.held())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> Drop for Job<D> {
+    fn drop(&mut self) {
+        self.shared.leave(self.key);
+    }
+}
+
+impl Memory {
+    fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
+        let at = self.arenas[request.lifetime.index()].place(size, align)?;
+        self.serial += 1;
+        let live = Live { size, lifetime: request.lifetime, serial: self.serial };
+        self.live.insert(at, live);
+        Some(Block { address: Addr::new(at), bytes: request.bytes, serial: self.serial })
+    }
+
+    fn free(
+        &mut self,
+        block: Block,
+        keep_pages: bool,
+    ) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
+        let at = block.address.value();
+        match self.live.get(&at) {
+            None => Err(FreeError::NotLive(block.address)),
+            Some(live) if live.serial != block.serial => Err(FreeError::Stale(block.address)),
+            Some(&Live { size, lifetime, .. }) => {
+                self.live.remove(&at);
+                let pages = self.arenas[lifetime.index()].free(at, size, keep_pages);
+                Ok((lifetime, pages))
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What one iteration of a job takes: region demand over progress and over time.
+//!
+//! A [`Recorder`] notes every change of the regions charged to a running iteration (leased and
+//! draining, without the persistent ones), so that no peak is missed however short (algorithms: Zico
+//! section 5 samples at every allocation and free instead of every so often). A [`Profile`] is the
+//! upper envelope of the recent iterations as a step function with a bounded number of steps.
+//!
+//! Time is the iteration's own: while a job is stalled for memory its clock stands still.
+
+use alloc::vec::Vec;
+
+use crate::units::{Progress, Regions, Ticks};
+
+/// The largest number of steps of a profile. A decision costs O(steps of all running jobs).
+const MAX_STEPS: usize = 256;
+
+/// From here to the next step an iteration takes `demand` regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Operations made when the step begins.
+    pub progress: Progress,
+    /// Time since the iteration's start when the step begins.
+    pub at: Ticks,
+    /// The most regions charged to the iteration during the step, beside persistent ones.
+    pub demand: Regions,
+}
+
+/// Notes the changes of one running iteration.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    steps: Vec<Step>,
+}
+
+impl Recorder {
+    /// From now on the demand is `step.demand`. Calls come in order of progress and time.
+    pub(crate) fn note(&mut self, step: Step) {
+        match self.steps.last_mut() {
+            Some(last) if last.progress == step.progress && last.demand <= step.demand => {
+                last.demand = step.demand;
+            }
+            Some(last) if last.demand == step.demand => {}
+            _ => self.steps.push(step),
+        }
+    }
+
+    pub(crate) fn finish(mut self, operations: Progress, length: Ticks) -> Profile {
+        if self.steps.first().is_none_or(|first| !first.progress.is_zero() || !first.at.is_zero()) {
+            let start = Step { progress: Progress::ZERO, at: Ticks::ZERO, demand: Regions::ZERO };
+            self.steps.insert(0, start);
+        }
+        Profile::new(self.steps, operations, length)
+    }
+}
+
+/// The region demand of one iteration, as far as recent iterations tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// At least one; the first begins at zero; strictly increasing in progress or time.
+    steps: Vec<Step>,
+    /// For each step the largest demand from there to the end.
+    ahead: Vec<Regions>,
+    operations: Progress,
+    length: Ticks,
+}
+
+impl Profile {
+    fn new(steps: Vec<Step>, operations: Progress, length: Ticks) -> Self {
+        let steps = coarsened(steps);
+        let mut ahead: Vec<Regions> = steps.iter().map(|step| step.demand).collect();
+        for i in (1..ahead.len()).rev() {
+            ahead[i - 1] = ahead[i - 1].at_least(ahead[i]);
+        }
+        Self { steps, ahead, operations, length }
+    }
+
+    /// The demand as a step function, first step at zero.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The operations that an iteration makes.
+    #[must_use]
+    pub fn operations(&self) -> Progress {
+        self.operations
+    }
+
+    /// The time that an iteration takes, stalls left out.
+    #[must_use]
+    pub fn length(&self) -> Ticks {
+        self.length
+    }
+
+    /// The largest demand, in regions beside the persistent ones.
+    #[must_use]
+    pub fn peak(&self) -> Regions {
+        self.ahead.first().copied().unwrap_or_default()
+    }
+
+    /// The largest demand from `progress` to the end of the iteration: the job's claim. O(log steps).
+    #[must_use]
+    pub fn peak_from(&self, progress: Progress) -> Regions {
+        self.ahead[self.step_at(progress)]
+    }
+
+    /// The moment of the iteration at which it has made `progress` operations. O(log steps).
+    #[must_use]
+    pub fn position(&self, progress: Progress) -> Ticks {
+        let (from, to) = self.bounds(self.step_at(progress));
+        let done = u64::from(progress.saturating_sub(from.0).value());
+        let all = u64::from(to.0.saturating_sub(from.0).value());
+        Ticks::new(
+            from.1.value() + scale(to.1.value().saturating_sub(from.1.value()), done.min(all), all),
+        )
+    }
+
+    /// The least progress at which the iteration has reached `position`. O(log steps).
+    #[must_use]
+    pub fn progress_at(&self, position: Ticks) -> Progress {
+        let step = self.steps.partition_point(|step| step.at <= position).saturating_sub(1);
+        let (from, to) = self.bounds(step);
+        let done = position.saturating_sub(from.1).value();
+        let all = to.1.saturating_sub(from.1).value();
+        let operations = u64::from(to.0.saturating_sub(from.0).value());
+        let ahead = u32::try_from(scale(operations, done.min(all), all)).unwrap_or(u32::MAX);
+        from.0.saturating_add(Progress::new(ahead))
+    }
+
+    /// The envelope of this profile and an older one: at each point of the iteration the larger
+    /// demand, by share of the operations made; lengths are this one's.
+    #[must_use]
+    pub fn envelope(&self, older: &Self) -> Self {
+        let mut points: Vec<Progress> = self.steps.iter().map(|step| step.progress).collect();
+        points.extend(older.steps.iter().map(|step| rescale(step.progress, older, self)));
+        points.sort_unstable();
+        points.dedup();
+        let steps = points.into_iter().map(|progress| Step {
+            progress,
+            at: self.position(progress),
+            demand: self
+                .demand_at(progress)
+                .at_least(older.demand_at(rescale(progress, self, older))),
+        });
+        Self::new(steps.collect(), self.operations, self.length)
+    }
+
+    fn demand_at(&self, progress: Progress) -> Regions {
+        self.steps[self.step_at(progress)].demand
+    }
+
+    fn step_at(&self, progress: Progress) -> usize {
+        self.steps.partition_point(|step| step.progress <= progress).saturating_sub(1)
+    }
+
+    /// Where a step begins and ends, in progress and time.
+    fn bounds(&self, step: usize) -> ((Progress, Ticks), (Progress, Ticks)) {
+        let end = self
+            .steps
+            .get(step + 1)
+            .map_or((self.operations, self.length), |next| (next.progress, next.at));
+        ((self.steps[step].progress, self.steps[step].at), end)
+    }
+}
+
+/// `whole * part / parts` without overflow; nothing where there are no parts.
+fn scale(whole: u64, part: u64, parts: u64) -> u64 {
+    if parts == 0 {
+        return 0;
+    }
+    let scaled = u128::from(whole) * u128::from(part) / u128::from(parts);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// The same share of `to`'s operations as `progress` is of `from`'s.
+fn rescale(progress: Progress, from: &Profile, to: &Profile) -> Progress {
+    let scaled = scale(
+        to.operations.value().into(),
+        progress.value().into(),
+        from.operations.value().into(),
+    );
+    Progress::new(u32::try_from(scaled).unwrap_or(u32::MAX))
+}
+
+/// Joins neighbouring steps whose demands differ little, keeping the larger demand, until few
+/// enough are left. The result is never below the original.
+fn coarsened(mut steps: Vec<Step>) -> Vec<Step> {
+    let mut tolerance = 0;
+    loop {
+        let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+        let mut low = u32::MAX;
+        for step in steps {
+            let demand = step.demand.value();
+            match joined.last_mut() {
+                Some(last) if last.demand.value().max(demand) - low.min(demand) <= tolerance => {
+                    last.demand = last.demand.at_least(step.demand);
+                    low = low.min(demand);
+                }
+                _ => {
+                    joined.push(step);
+                    low = demand;
+                }
+            }
+        }
+        steps = joined;
+        if steps.len() <= MAX_STEPS {
+            return steps;
+        }
+        tolerance = (tolerance * 2).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(progress: u32, at: u64, demand: u32) -> Step {
+        Step { progress: Progress::new(progress), at: Ticks::new(at), demand: Regions::new(demand) }
+    }
+
+    fn profile(steps: &[(u32, u64, u32)], operations: u32, length: u64) -> Profile {
+        let mut recorder = Recorder::default();
+        steps.iter().for_each(|&(progress, at, demand)| recorder.note(step(progress, at, demand)));
+        recorder.finish(Progress::new(operations), Ticks::new(length))
+    }
+
+    #[test]
+    fn progress_and_time_convert_into_each_other() {
+        let wave = profile(&[(0, 0, 1), (10, 100, 5), (30, 200, 2)], 40, 400);
+        for (progress, at) in
+            [(0, 0), (5, 50), (10, 100), (20, 150), (30, 200), (35, 300), (40, 400)]
+        {
+            assert_eq!(wave.position(Progress::new(progress)), Ticks::new(at));
+            assert_eq!(wave.progress_at(Ticks::new(at)), Progress::new(progress));
+        }
+        assert_eq!(wave.position(Progress::MAX), Ticks::new(400));
+        assert_eq!(wave.progress_at(Ticks::MAX), Progress::new(40));
+    }
+
+    #[test]
+    fn the_claim_is_the_largest_demand_still_ahead() {
+        let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 3)], 40, 400);
+        for (progress, claim) in [(0, 5), (10, 5), (19, 5), (20, 3), (39, 3), (100, 3)] {
+            assert_eq!(wave.peak_from(Progress::new(progress)), Regions::new(claim));
+        }
+        assert_eq!(wave.peak(), Regions::new(5));
+    }
+
+    #[test]
+    fn a_peak_shorter_than_any_step_survives_coarsening() {
+        let many = (0..5000).map(|i| step(i, u64::from(i), if i == 2500 { 900 } else { i % 7 }));
+        let mut recorder = Recorder::default();
+        many.for_each(|step| recorder.note(step));
+        let wave = recorder.finish(Progress::new(5000), Ticks::new(5000));
+        assert!(wave.steps().len() <= MAX_STEPS);
+        assert_eq!(wave.peak(), Regions::new(900));
+        assert_eq!(wave.peak_from(Progress::new(2500)), Regions::new(900));
+        assert!(
+            wave.peak_from(Progress::new(2600)) < Regions::new(20),
+            "the peak stays where it was"
+        );
+    }
+
+    #[test]
+    fn an_envelope_is_never_below_either() {
+        let long = profile(&[(0, 0, 1), (50, 100, 9), (60, 120, 1)], 100, 200);
+        let short = profile(&[(0, 0, 2), (10, 10, 4), (25, 30, 0)], 50, 60);
+        let both = long.envelope(&short);
+        assert_eq!((both.operations(), both.length()), (long.operations(), long.length()));
+        for p in 0..100 {
+            let here = both.demand_at(Progress::new(p));
+            assert!(here >= long.demand_at(Progress::new(p)));
+            assert!(here >= short.demand_at(Progress::new(p / 2)));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a pool holds and for whom, for people and for reports.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::account::{Account, Phase};
+use crate::device::Device;
+use crate::ledger::Ledger;
+use crate::lifetime::Lifetime;
+use crate::region::State;
+use crate::units::Bytes;
+
+/// What is charged to one job, in whole regions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Leased for persistent blocks.
+    pub persistent: Bytes,
+    /// Leased for the iteration's blocks.
+    pub iteration: Bytes,
+    /// Leased for temporaries.
+    pub transient: Bytes,
+    /// Given up, and not yet passed by the device.
+    pub draining: Bytes,
+}
+
+impl Held {
+    pub(crate) fn of<D: Device>(account: &Account<D>, region: Bytes) -> Self {
+        let bytes = |regions: u32| Bytes::new(u64::from(regions) * region.value());
+        let leased = |lifetime: Lifetime| bytes(account.leased[lifetime.index()]);
+        Self {
+            persistent: leased(Lifetime::Persistent),
+            iteration: leased(Lifetime::Iteration),
+            transient: leased(Lifetime::Transient),
+            draining: bytes(account.draining),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        self.persistent
+            .saturating_add(self.iteration)
+            .saturating_add(self.transient)
+            .saturating_add(self.draining)
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activity {
+    /// Nothing: it is between iterations.
+    Idle,
+    /// Waits for its iteration to start.
+    Waiting,
+    /// Runs an iteration.
+    Running,
+    /// Waits for memory within an iteration.
+    Stalled,
+    /// Has left, and the device has yet to pass what it held.
+    Left,
+}
+
+/// One job in a [`Snapshot`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSnapshot {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub activity: Activity,
+    /// What is charged to it.
+    pub held: Held,
+    /// Iterations that have ended.
+    pub iterations: u64,
+}
+
+/// A pool's books at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the pool may hold at most.
+    pub budget: Bytes,
+    /// What it holds: the regions created on the device.
+    pub held: Bytes,
+    /// Created, and nobody's.
+    pub free: Bytes,
+    /// The jobs, in the order in which they joined.
+    pub jobs: Vec<JobSnapshot>,
+}
+
+impl Snapshot {
+    pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> Self {
+        let region = Bytes::new(ledger.page_bytes);
+        let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
+        let free = ledger.regions.iter().filter(|&(_, state)| state == State::Free).count();
+        let job = |account: &Account<D>| JobSnapshot {
+            name: account.name.clone(),
+            activity: match account.phase {
+                _ if account.gone => Activity::Left,
+                Phase::Idle => Activity::Idle,
+                Phase::Waiting => Activity::Waiting,
+                Phase::Running(_) if account.is_stalled() => Activity::Stalled,
+                Phase::Admitted | Phase::Running(_) => Activity::Running,
+            },
+            held: Held::of(account, region),
+            iterations: account.iterations,
+        };
+        Self {
+            budget: bytes(ledger.regions.len()),
+            held: bytes(ledger.memory.iter().flatten().count()),
+            free: bytes(free),
+            jobs: ledger.accounts.values().map(job).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "budget {}, held {}, free {}", self.budget, self.held, self.free)?;
+        for job in &self.jobs {
+            let held = &job.held;
+            writeln!(
+                f,
+                "  {}: {:?}, {} iterations, holds {} (persistent {}, iteration {}, transient {}, \
+                 draining {})",
+                job.name,
+                job.activity,
+                job.iterations,
+                held.total(),
+                held.persistent,
+                held.iteration,
+                held.transient,
+                held.draining,
+            )?;
+        }
+        Ok(())
+    }
+}
