@@ -57,13 +57,13 @@ impl<R> Aliases<R> {
     }
 
     /// Takes a range out that nobody uses, on the device either, if there are too many.
-    pub(crate) fn evict(&mut self) -> Option<(Vec<usize>, R)> {
+    pub(crate) fn evict(&mut self) -> Option<(u64, Vec<usize>, R)> {
         if self.by_page.len() < KEPT {
             return None;
         }
         let idle = |alias: &Alias<R>| alias.leased == 0 && alias.unfenced == 0;
         let first = *self.by_page.iter().find(|(_, alias)| idle(alias))?.0;
-        self.by_page.remove(&first).map(|alias| (alias.slots, alias.range))
+        self.by_page.remove(&first).map(|alias| (first, alias.slots, alias.range))
     }
 
     pub(crate) fn leased(&mut self, page: u64) {

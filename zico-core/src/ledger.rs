@@ -31,6 +31,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) regions: Regions,
     /// The created regions' memory, by slot.
     pub(crate) memory: Vec<Option<Arc<D::Memory>>>,
+    /// Created memory that is mapped nowhere: the device refused to map it. Used before any is created.
+    pub(crate) spare: Vec<D::Memory>,
     pub(crate) aliases: Aliases<D::Range>,
     pub(crate) accounts: BTreeMap<JobKey, Account<D>>,
     pub(crate) waiting: VecDeque<JobKey>,
@@ -47,6 +49,7 @@ impl<D: Device> Ledger<D> {
             home,
             regions: Regions::new(regions),
             memory: (0..regions).map(|_| None).collect(),
+            spare: Vec::new(),
             aliases: Aliases::new(),
             accounts: BTreeMap::new(),
             waiting: VecDeque::new(),

@@ -1,6 +1,65 @@
-//! The allocator core of zico (being built; see the repository's README).
+//! An allocator core for accelerator memory: several training jobs share one memory budget.
+//!
+//! Within a training iteration a job's memory rises through the forward pass and falls through the
+//! backward pass. Jobs that share a device need not each hold their own peak: this crate tracks
+//! each job's memory over an iteration as the device sees it, hands memory that one job has given
+//! up to another region by region, and starts iterations at moments where the waves fit together
+//! under the budget. After *Zico: Efficient GPU Memory Sharing for Concurrent DNN Training* (Lim et
+//! al., USENIX ATC 2021).
+//!
+//! The crate is `no_std` + `alloc`, forbids `unsafe`, and has no clock, no thread and no I/O of its
+//! own. It talks to a device through the [`Device`] trait and decides deterministically: the same
+//! calls, completions and clock give the same decisions.
+//!
+//! # Concepts
+//!
+//! * A [`Pool`] owns all memory under one budget on one device, in **regions** of one size. Each
+//!   region is created once, mapped once at its home address, and handed over between jobs by
+//!   book-keeping alone.
+//! * A [`Job`] is a tenant. It has one arena per [`Lifetime`], so that a long-lived block never
+//!   strands memory that short-lived ones have given up.
+//! * A region that a job has emptied in program order is **draining** until the device has passed
+//!   the **fence** recorded after its last use. Until then it stays charged to the job, which alone
+//!   may use it again.
+//! * A [`Profile`] is what an iteration of a job takes over its progress, learned as it runs.
+//! * A [`policy`] decides when an iteration may start. Beneath it, a banker's test on every lease
+//!   keeps jobs from waiting for each other for ever.
+//!
+//! # Example
+//!
+//! ```
+//! use zico_core::{AllocError, Begin, Bytes, Lifetime, Pool, PoolConfig, Request, Ticks};
+//! use zico_mock::{MockConfig, MockDevice, Utilisation};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
+//! let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)))?;
+//! let stream = device.add_stream();
+//! let job = pool.join("training", stream);
+//!
+//! let weights = job.alloc(Request::new(Bytes::mib(10), Lifetime::Persistent))?;
+//! for _ in 0..3 {
+//!     // Until it may start, a job waits; here it is alone.
+//!     assert_eq!(job.begin()?, Begin::Started);
+//!     let activations = job.alloc(Request::new(Bytes::mib(40), Lifetime::Iteration))?;
+//!     device.launch(stream, Ticks::millis(2), Utilisation::FULL)?;
+//!     job.launched();
+//!     job.free(activations)?;
+//!     job.end()?;
+//! }
+//!
+//! // The budget is hard, and the error says who has what.
+//! let error = job.alloc(Request::new(Bytes::mib(60), Lifetime::Persistent)).unwrap_err();
+//! assert!(matches!(error, AllocError::OutOfMemory(_)));
+//! assert!(error.to_string().contains("budget 64 MiB"));
+//! job.free(weights)?;
+//! # Ok(())
+//! # }
+//! ```
+
 #![no_std]
 #![forbid(unsafe_code)]
+
 extern crate alloc;
 
 mod account;

@@ -57,9 +57,10 @@ impl PoolConfig {
         self
     }
 
-    /// The size of a region: as given, else about a 2048th of the budget within the granularity and
-    /// 64 MiB.
-    fn region(&self, granularity: Bytes) -> Bytes {
+    /// The size of a region on a device of this granularity: as given, else about a 2048th of the
+    /// budget, within the granularity and 64 MiB.
+    #[must_use]
+    pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let fair = (self.budget.value() / REGIONS).max(1);
         let power = Bytes::new(1 << fair.ilog2());
         self.region.unwrap_or(power.min(LARGEST_REGION).at_least(granularity))
@@ -87,7 +88,7 @@ impl<D: Device> Pool<D> {
     /// If the budget or the region size cannot be, or the device refuses.
     pub fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
         let caps = device.caps();
-        let region = config.region(caps.granularity);
+        let region = config.region_for(caps.granularity);
         if !region.value().is_power_of_two() || region < caps.granularity {
             return Err(PoolError::RegionSize { region, granularity: caps.granularity });
         }
@@ -241,27 +242,25 @@ impl<D: Device> Shared<D> {
         })
     }
 
-    /// Creates the region of a slot and maps it at home.
+    /// Creates the region of a slot and maps it at home. Memory that cannot be mapped is kept for the
+    /// next region that is created, so that it stays within the budget's count.
     fn create(&self, slot: usize) -> Result<(), D::Error> {
         let Some(range) = &self.range else { return Ok(()) };
-        let memory = self.device.create(self.region)?;
+        let spare = self.ledger.lock().spare.pop();
+        let memory = spare.map_or_else(|| self.device.create(self.region), Ok)?;
         let at = Bytes::new(slot as u64 * self.region.value());
-        if let Err(error) = self.device.map(range, at, &memory) {
-            self.discard(memory);
-            return Err(error);
+        let mapped = self.device.map(range, at, &memory);
+        let mut ledger = self.ledger.lock();
+        match mapped {
+            Ok(()) => ledger.memory[slot] = Some(Arc::new(memory)),
+            Err(_) => ledger.spare.push(memory),
         }
-        self.ledger.lock().memory[slot] = Some(Arc::new(memory));
-        Ok(())
-    }
-
-    /// Destroys memory that is mapped nowhere; tried twice, since there is nothing to fall back on.
-    fn discard(&self, memory: D::Memory) {
-        if let Err(refused) = self.device.destroy(memory) {
-            let _ = self.device.destroy(refused.resource);
-        }
+        mapped
     }
 
     /// Maps regions side by side at a new address. Returns the first page.
+    ///
+    /// If the device gives up half-way, what is mapped so far stays as a shorter range.
     fn stitch(&self, slots: &[usize]) -> Result<u64, D::Error> {
         self.make_room_for_a_range();
         let len = Bytes::new(slots.len() as u64 * self.region.value());
@@ -270,34 +269,39 @@ impl<D: Device> Shared<D> {
             let ledger = self.ledger.lock();
             slots.iter().filter_map(|&slot| ledger.memory[slot].clone()).collect()
         };
-        for (i, memory) in memory.iter().enumerate() {
-            let at = Bytes::new(i as u64 * self.region.value());
-            if let Err(error) = self.device.map(&range, at, memory) {
-                self.unmap_all(range, i);
-                return Err(error);
-            }
-        }
+        let mut mapped = 0;
+        let result = memory.iter().try_for_each(|memory| {
+            let at = Bytes::new(mapped as u64 * self.region.value());
+            self.device.map(&range, at, memory).inspect(|()| mapped += 1)
+        });
         let first = self.device.base(&range).value() / self.region.value();
         let mut ledger = self.ledger.lock();
-        ledger.aliases.add(first, slots.to_vec(), range);
-        (first..first + slots.len() as u64).for_each(|page| ledger.aliases.leased(page));
-        Ok(first)
+        ledger.aliases.add(first, slots[..mapped].to_vec(), range);
+        result.map(|()| {
+            (first..first + slots.len() as u64).for_each(|page| ledger.aliases.leased(page));
+            first
+        })
     }
 
+    /// Gives back a stitched range that nobody uses if there are too many. One that the device does
+    /// not take back stays, and is tried again when the next one is made.
     fn make_room_for_a_range(&self) {
         let evicted = self.ledger.lock().aliases.evict();
-        if let Some((slots, range)) = evicted {
-            self.unmap_all(range, slots.len());
+        if let Some((first, slots, range)) = evicted
+            && let Err((mapped, range)) = self.unstitch(&slots, range)
+        {
+            self.ledger.lock().aliases.add(first, mapped, range);
         }
     }
 
-    /// Takes the first `count` mappings out of a range and gives it back. What the device refuses
-    /// stays mapped: addresses are lost, no memory.
-    fn unmap_all(&self, range: D::Range, count: usize) {
-        let len = Bytes::new(count as u64 * self.region.value());
-        if count == 0 || self.device.unmap(&range, Bytes::ZERO, len).is_ok() {
-            let _ = self.device.release(range);
+    /// Takes the mappings out of a range and gives it back. What the device refuses is returned: the
+    /// slots that are still mapped, and the range.
+    fn unstitch(&self, slots: &[usize], range: D::Range) -> Result<(), (Vec<usize>, D::Range)> {
+        let len = Bytes::new(slots.len() as u64 * self.region.value());
+        if !slots.is_empty() && self.device.unmap(&range, Bytes::ZERO, len).is_err() {
+            return Err((slots.to_vec(), range));
         }
+        self.device.release(range).map_err(|refused| (Vec::new(), refused.resource))
     }
 
     /// Takes back pages that an arena has emptied.
@@ -377,22 +381,19 @@ impl<D: Device> Drop for Shared<D> {
         }
         let aliases: Vec<_> = self.ledger.get_mut().aliases.drain().collect();
         for (slots, range) in aliases {
-            self.unmap_all(range, slots.len());
+            let _ = self.unstitch(&slots, range);
         }
         let Some(range) = self.range.take() else { return };
+        let spare = core::mem::take(&mut self.ledger.get_mut().spare);
         let memory = core::mem::take(&mut self.ledger.get_mut().memory);
-        let mut mapped = false;
-        for (slot, memory) in memory.into_iter().enumerate() {
-            let Some(memory) = memory.and_then(Arc::into_inner) else { continue };
+        let mapped = memory.into_iter().enumerate().filter_map(|(slot, memory)| {
             let at = Bytes::new(slot as u64 * self.region.value());
-            if self.device.unmap(&range, at, self.region).is_ok() {
-                self.discard(memory);
-            } else {
-                mapped = true;
-            }
+            let memory = memory.and_then(Arc::into_inner)?;
+            self.device.unmap(&range, at, self.region).is_ok().then_some(memory)
+        });
+        for memory in mapped.chain(spare) {
+            let _ = self.device.destroy(memory);
         }
-        if !mapped {
-            let _ = self.device.release(range);
-        }
+        let _ = self.device.release(range);
     }
 }

@@ -106,8 +106,8 @@ impl Snapshot {
         };
         Self {
             budget: bytes(ledger.regions.len()),
-            held: bytes(ledger.memory.iter().flatten().count()),
-            free: bytes(free),
+            held: bytes(ledger.memory.iter().flatten().count() + ledger.spare.len()),
+            free: bytes(free + ledger.spare.len()),
             jobs: ledger.accounts.values().map(job).collect(),
         }
     }

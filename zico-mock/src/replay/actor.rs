@@ -1,0 +1,344 @@
+//! One job of a replay: a host thread in virtual time that goes through a trace.
+
+use std::collections::{HashMap, VecDeque};
+
+use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, Pool, Request, Ticks};
+
+use super::outcome::{JobOutcome, Span};
+use super::program::{Op, Program};
+use super::{Machine, ReplayConfig, ReplayError};
+use crate::trace::{BlockId, Step, Trace};
+use crate::{Claim, MockDevice, MockStream};
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing: it goes on at this moment.
+    Ready(Ticks),
+    /// The device: as many launches are outstanding as may be.
+    RunAhead,
+    /// The pool: a start or memory.
+    Pool,
+    /// Nothing any more: it has left.
+    Left,
+}
+
+/// How one operation went.
+enum Done {
+    /// At once.
+    Yes,
+    /// It keeps the host busy until then.
+    Until(Ticks),
+    /// It has to be tried again.
+    Wait(State),
+    /// It never will; why.
+    Never(String),
+}
+
+pub(super) struct Actor<'t> {
+    job: Option<Job<MockDevice>>,
+    device: MockDevice,
+    stream: MockStream,
+    tag: u32,
+    program: Program<'t>,
+    machine: Machine,
+    random: fastrand::Rng,
+    state: State,
+    /// What it could not do yet, and since when it has tried.
+    pending: Option<(Op, Ticks)>,
+    blocks: HashMap<BlockId, (Block, Claim)>,
+    live: Bytes,
+    steps: u64,
+    wanted: u64,
+    pace: Pace,
+    outcome: JobOutcome,
+}
+
+impl<'t> Actor<'t> {
+    pub(super) fn new(
+        index: u32,
+        name: String,
+        trace: &'t Trace,
+        config: &ReplayConfig,
+        pool: &Pool<MockDevice>,
+    ) -> Self {
+        let device = pool.device().clone();
+        let stream = device.add_stream();
+        Self {
+            job: Some(pool.join(name.clone(), stream)),
+            device,
+            stream,
+            tag: index,
+            program: Program::new(trace),
+            machine: config.machine.clone(),
+            random: fastrand::Rng::with_seed(config.machine.seed.wrapping_add(index.into())),
+            state: State::Ready(Ticks::ZERO),
+            pending: None,
+            blocks: HashMap::new(),
+            live: Bytes::ZERO,
+            steps: 0,
+            wanted: config.iterations,
+            pace: Pace::default(),
+            outcome: JobOutcome::new(name),
+        }
+    }
+
+    /// When the host can go on, unless it waits.
+    pub(super) fn ready_at(&self) -> Option<Ticks> {
+        match self.state {
+            State::Ready(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Whether it has done all that was asked for, or has left.
+    pub(super) fn is_done(&self) -> bool {
+        self.outcome.iterations >= self.wanted || self.state == State::Left
+    }
+
+    pub(super) fn waits_for_pool(&self) -> bool {
+        self.state == State::Pool
+    }
+
+    /// Iterations done of those that were asked for.
+    pub(super) fn iterations_wanted_done(&self) -> u64 {
+        if self.state == State::Left {
+            self.wanted
+        } else {
+            self.outcome.iterations.min(self.wanted)
+        }
+    }
+
+    pub(super) fn live(&self) -> Bytes {
+        self.live
+    }
+
+    pub(super) fn held(&self) -> Held {
+        self.job.as_ref().map(Job::held).unwrap_or_default()
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The pool has changed: what it refused may be tried again.
+    pub(super) fn look_again(&mut self, now: Ticks) {
+        if self.state == State::Pool {
+            self.state = State::Ready(now);
+        }
+    }
+
+    /// The device has finished launches, maybe of this job.
+    pub(super) fn completed(&mut self, now: Ticks) {
+        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
+        if self.state == State::RunAhead {
+            self.state = State::Ready(now);
+        }
+    }
+
+    /// Goes on until the host is busy or has to wait.
+    pub(super) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
+        loop {
+            let (op, since) = self.pending.take().unwrap_or_else(|| (self.program.next(), now));
+            match self.perform(op, since, now)? {
+                Done::Yes => self.steps += 1,
+                Done::Until(at) => {
+                    self.steps += 1;
+                    self.state = State::Ready(at);
+                    break;
+                }
+                Done::Wait(state) => {
+                    self.pending = Some((op, since));
+                    self.state = state;
+                    break;
+                }
+                Done::Never(why) => {
+                    self.outcome.failure = Some(why);
+                    self.leave()?;
+                    break;
+                }
+            }
+        }
+        self.outcome.peak = self.outcome.peak.at_least(self.held().total());
+        Ok(())
+    }
+
+    fn perform(&mut self, op: Op, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
+        match op {
+            Op::Begin { work } => Ok(self.begin(work, since, now)),
+            Op::Step(Step::Alloc { block, bytes, lifetime }) => {
+                self.alloc(block, Request::new(bytes, lifetime), since, now)
+            }
+            Op::Step(Step::Free { block }) => self.free(block),
+            Op::Step(Step::Launch { work }) => self.launch(work, now),
+            Op::Step(Step::Phase(_)) => Ok(Done::Yes),
+            Op::End => Ok(self.end(now)),
+        }
+    }
+
+    fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
+        match self.job.as_ref().map(Job::begin) {
+            Some(Ok(Begin::Started)) => {
+                self.outcome.start_delay =
+                    self.outcome.start_delay.saturating_add(now.saturating_sub(since));
+                self.outcome.spans.push(Span { asked: since, began: now, ended: None });
+                self.pace.begin(work);
+                Done::Yes
+            }
+            Some(Ok(Begin::Wait(_))) => Done::Wait(State::Pool),
+            Some(Err(error)) => Done::Never(error.to_string()),
+            None => Done::Wait(State::Left),
+        }
+    }
+
+    fn alloc(
+        &mut self,
+        id: BlockId,
+        request: Request,
+        since: Ticks,
+        now: Ticks,
+    ) -> Result<Done, ReplayError> {
+        let Some(job) = &self.job else { return Ok(Done::Wait(State::Left)) };
+        match job.alloc(request) {
+            Ok(block) => {
+                self.outcome.stalled =
+                    self.outcome.stalled.saturating_add(now.saturating_sub(since));
+                let claim =
+                    self.device.own(self.stream, self.tag, block.address(), block.bytes())?;
+                self.blocks.insert(id, (block, claim));
+                self.live = self.live.saturating_add(block.bytes());
+                Ok(Done::Yes)
+            }
+            Err(AllocError::Busy(_)) => Ok(Done::Wait(State::Pool)),
+            Err(error) => Ok(Done::Never(error.to_string())),
+        }
+    }
+
+    fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
+        if let (Some(job), Some((block, claim))) = (&self.job, self.blocks.remove(&id)) {
+            self.device.disown(self.stream, claim).map_err(|refused| refused.error)?;
+            self.live = self.live.saturating_sub(block.bytes());
+            job.free(block)?;
+        }
+        Ok(Done::Yes)
+    }
+
+    fn launch(&mut self, recorded: Ticks, now: Ticks) -> Result<Done, ReplayError> {
+        if self.device.outstanding(self.stream) >= self.machine.run_ahead {
+            return Ok(Done::Wait(State::RunAhead));
+        }
+        let off = 1.0 + self.machine.jitter * (2.0 * self.random.f64() - 1.0);
+        let work = self.machine.scaled(recorded, off);
+        self.device.launch(self.stream, work, self.machine.utilisation)?;
+        self.pace.launch(recorded);
+        if let Some(job) = &self.job {
+            job.launched();
+        }
+        Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
+    }
+
+    fn end(&mut self, now: Ticks) -> Done {
+        if let Some(Err(error)) = self.job.as_ref().map(Job::end) {
+            return Done::Never(error.to_string());
+        }
+        if let Some(span) = self.outcome.spans.last_mut() {
+            span.ended = Some(now);
+        }
+        self.outcome.iterations += self.pace.end();
+        Done::Yes
+    }
+
+    /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
+    fn leave(&mut self) -> Result<(), ReplayError> {
+        let mut blocks: Vec<(BlockId, Claim)> =
+            self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
+        blocks.sort_unstable_by_key(|&(id, _)| id);
+        for (_, claim) in blocks {
+            self.device.disown(self.stream, claim).map_err(|refused| refused.error)?;
+        }
+        self.live = Bytes::ZERO;
+        self.job = None;
+        self.state = State::Left;
+        Ok(())
+    }
+
+    /// The window has closed.
+    pub(super) fn finish(mut self, now: Ticks) -> Result<JobOutcome, ReplayError> {
+        self.outcome.persistent = self.held().persistent;
+        self.outcome.iterations_done = self.outcome.iterations as f64 + self.pace.share();
+        if let (Some((op, since)), State::Pool) = (self.pending, self.state) {
+            let waited = now.saturating_sub(since);
+            let wait = match op {
+                Op::Begin { .. } => &mut self.outcome.start_delay,
+                _ => &mut self.outcome.stalled,
+            };
+            *wait = wait.saturating_add(waited);
+        }
+        if self.state != State::Left {
+            self.leave()?;
+        }
+        Ok(self.outcome)
+    }
+}
+
+/// How far the device has come in a job's iterations.
+#[derive(Default)]
+struct Pace {
+    /// Recorded work of each launch that the device has not finished, oldest first.
+    outstanding: VecDeque<Ticks>,
+    launched: u64,
+    finished: u64,
+    /// Recorded work of each iteration that has begun and that the device has not finished.
+    iterations: VecDeque<Ticks>,
+    /// The number of the last launch of each of those that have ended on the host.
+    ends: VecDeque<u64>,
+    /// Recorded work that the device has finished of the oldest of them.
+    done: Ticks,
+}
+
+impl Pace {
+    fn begin(&mut self, work: Ticks) {
+        self.iterations.push_back(work);
+    }
+
+    fn launch(&mut self, work: Ticks) {
+        self.outstanding.push_back(work);
+        self.launched += 1;
+    }
+
+    fn end(&mut self) -> u64 {
+        self.ends.push_back(self.launched);
+        self.close()
+    }
+
+    /// The device has finished so many launches in all. Returns how many iterations that completes.
+    fn finish(&mut self, finished: u64) -> u64 {
+        let mut iterations = 0;
+        while self.finished < finished {
+            self.finished += 1;
+            let work = self.outstanding.pop_front().unwrap_or_default();
+            self.done = self.done.saturating_add(work);
+            iterations += self.close();
+        }
+        iterations
+    }
+
+    fn close(&mut self) -> u64 {
+        let mut closed = 0;
+        while self.ends.front() == Some(&self.finished) {
+            self.ends.pop_front();
+            self.iterations.pop_front();
+            self.done = Ticks::ZERO;
+            closed += 1;
+        }
+        closed
+    }
+
+    /// The share of the iteration under way that the device has finished.
+    fn share(&self) -> f64 {
+        match self.iterations.front() {
+            Some(work) if !work.is_zero() => self.done.seconds() / work.seconds(),
+            _ => 0.0,
+        }
+    }
+}

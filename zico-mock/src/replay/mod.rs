@@ -1,0 +1,313 @@
+//! Runs recorded training jobs together on the mock device, under one pool.
+//!
+//! Each job is a host thread in virtual time with one stream. It goes through its trace in program
+//! order: it allocates and frees from the pool, and a launch costs the host a dispatch and the
+//! device the recorded duration (scaled). At most so many launches may be outstanding, so the host
+//! runs ahead of the device by a bounded amount. Whoever comes first in virtual time goes first;
+//! ties go to the device, then to the job that was named first: the same input gives the same
+//! outcome to the last digit.
+//!
+//! Launches of different jobs overlap and slow each other as [`Utilisation`] says. A trace recorded
+//! on a CPU does not tell a launch's utilisation: all figures of throughput depend on that
+//! parameter.
+
+mod actor;
+mod outcome;
+mod program;
+mod solo;
+mod wave;
+
+pub use outcome::{JobOutcome, Outcome, Span};
+pub use solo::{Needs, Solo, needs, solo};
+pub use wave::{Sample, Wave};
+
+use actor::Actor;
+use zico_core::policy::{Exclusive, Policy, TimeShift, Unmanaged};
+use zico_core::{Bytes, FreeError, Pool, PoolConfig, PoolError, Ticks};
+
+use crate::trace::Trace;
+use crate::{MockConfig, MockDevice, MockError, Operation, Utilisation};
+
+/// The granularity of the device that jobs are replayed on: that of CUDA.
+const GRANULARITY: Bytes = Bytes::mib(2);
+
+/// Which policy decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// zico's time shift.
+    #[default]
+    Zico,
+    /// One iteration at a time.
+    Exclusive,
+    /// No decision, no hand-over.
+    Unmanaged,
+}
+
+impl PolicyKind {
+    fn policy(self) -> Box<dyn Policy> {
+        match self {
+            Self::Zico => Box::new(TimeShift),
+            Self::Exclusive => Box::new(Exclusive),
+            Self::Unmanaged => Box::new(Unmanaged),
+        }
+    }
+}
+
+/// How the recorded jobs meet the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The length of a launch on the device over its recorded length.
+    pub time_scale: f64,
+    /// What a launch costs the host.
+    pub dispatch: Ticks,
+    /// How many launches of a job may be enqueued and not finished.
+    pub run_ahead: u64,
+    /// How much of the device one launch takes up while it runs.
+    pub utilisation: Utilisation,
+    /// Each launch's length is off by up to this share of it, at random ...
+    pub jitter: f64,
+    /// ... from this seed.
+    pub seed: u64,
+}
+
+impl Default for Machine {
+    /// 1/50 of the recorded CPU time, 5 us to dispatch, 64 launches ahead, a utilisation of 0.6,
+    /// lengths off by up to 5%.
+    fn default() -> Self {
+        Self {
+            time_scale: 0.02,
+            dispatch: Ticks::micros(5),
+            run_ahead: 64,
+            utilisation: Utilisation::new(600).unwrap_or(Utilisation::FULL),
+            jitter: 0.05,
+            seed: 1,
+        }
+    }
+}
+
+impl Machine {
+    /// The length on the device of a launch that was recorded with length `recorded`.
+    fn scaled(&self, recorded: Ticks, off: f64) -> Ticks {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float cast saturates"
+        )]
+        Ticks::new((recorded.value() as f64 * self.time_scale * off).round() as u64)
+    }
+}
+
+/// What to replay under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplayConfig {
+    /// The pool's budget.
+    pub budget: Bytes,
+    /// The size of a region, if not the pool's own choice.
+    pub region: Option<Bytes>,
+    /// Who decides.
+    pub policy: PolicyKind,
+    /// How many iterations each job does at least.
+    pub iterations: u64,
+    /// How the jobs meet the device.
+    pub machine: Machine,
+}
+
+impl ReplayConfig {
+    /// Twenty iterations of each job within `budget`, with zico deciding.
+    #[must_use]
+    pub fn new(budget: Bytes) -> Self {
+        Self {
+            budget,
+            region: None,
+            policy: PolicyKind::default(),
+            iterations: 20,
+            machine: Machine::default(),
+        }
+    }
+}
+
+/// A replay could not be done, or came to a stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The pool could not be made.
+    #[error("{0}")]
+    Pool(#[from] PoolError<MockError>),
+    /// The mock device refused a call that it should not have: a defect.
+    #[error("the mock device refused: {0}")]
+    Device(#[from] MockError),
+    /// The pool refused to take back a block that it had given out: a defect.
+    #[error("the pool refused a free: {0}")]
+    Free(#[from] FreeError),
+    /// Every job waits and nothing can happen any more: a breach of promise I4.
+    #[error("at {at} every job waits and the device has nothing left to do:\n{books}")]
+    Deadlock {
+        /// When.
+        at: Ticks,
+        /// The pool's books.
+        books: String,
+    },
+}
+
+/// Replays `traces` together until each job has done its iterations. A job that is done goes on
+/// until the last one is, so that all run over the whole window.
+///
+/// `progress` is told how many of the iterations asked for have been done, of all jobs together.
+///
+/// # Errors
+/// If the pool cannot be made, or no job can go on. A job that runs out of memory stops alone; its
+/// outcome says why.
+pub fn replay(
+    traces: &[&Trace],
+    config: &ReplayConfig,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Outcome, ReplayError> {
+    Replay::new(traces, config)?.run(progress)
+}
+
+/// A replay under way.
+struct Replay<'t> {
+    device: MockDevice,
+    pool: Pool<MockDevice>,
+    policy: &'static str,
+    actors: Vec<Actor<'t>>,
+    wave: Wave,
+    peak_live: Bytes,
+    /// The pool's generation when waiting jobs were last let look again.
+    seen: u32,
+}
+
+impl<'t> Replay<'t> {
+    fn new(traces: &[&'t Trace], config: &ReplayConfig) -> Result<Self, ReplayError> {
+        let mock = MockConfig::new(config.budget).granularity(GRANULARITY).budget(config.budget);
+        let device = MockDevice::new(mock)?;
+        let policy = config.policy.policy();
+        let name = policy.name();
+        let mut pool_config = PoolConfig::new(config.budget).policy(policy);
+        if let Some(region) = config.region {
+            pool_config = pool_config.region_size(region);
+        }
+        let pool = Pool::new(device.clone(), pool_config)?;
+        let mut actors = Vec::with_capacity(traces.len());
+        for (i, trace) in traces.iter().enumerate() {
+            let same = traces[..i].iter().filter(|other| other.name() == trace.name()).count();
+            let name = match same {
+                0 => trace.name().to_owned(),
+                n => format!("{} #{}", trace.name(), n + 1),
+            };
+            let tag = u32::try_from(i).unwrap_or(u32::MAX);
+            actors.push(Actor::new(tag, name, trace, config, &pool));
+        }
+        let seen = pool.generation();
+        Ok(Self {
+            device,
+            pool,
+            policy: name,
+            actors,
+            wave: Wave::new(),
+            peak_live: Bytes::ZERO,
+            seen,
+        })
+    }
+
+    fn run(mut self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, ReplayError> {
+        let mut reported = 0;
+        while !self.actors.iter().all(Actor::is_done) {
+            let next = self
+                .actors
+                .iter()
+                .enumerate()
+                .filter_map(|(i, actor)| Some((actor.ready_at()?, i)))
+                .min();
+            match (next, self.device.next_completion()) {
+                (Some((at, i)), completion)
+                    if completion.is_none_or(|completion| at < completion) =>
+                {
+                    self.device.advance_to(at);
+                    self.actors[i].step(at)?;
+                    self.note(at);
+                }
+                (_, Some(completion)) => self.complete(completion)?,
+                (_, None) => self.nudge()?,
+            }
+            self.wake();
+            let done = self.actors.iter().map(Actor::iterations_wanted_done).sum();
+            if done != reported {
+                reported = done;
+                progress(done);
+            }
+        }
+        self.finish()
+    }
+
+    /// The device finishes a launch.
+    fn complete(&mut self, at: Ticks) -> Result<(), ReplayError> {
+        self.device.advance_to(at);
+        for actor in &mut self.actors {
+            actor.completed(at);
+        }
+        if self.actors.iter().any(Actor::waits_for_pool) {
+            self.pool.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Nobody is ready and the device is idle: there may be fences to look at. If that changes
+    /// nothing, nothing ever will.
+    fn nudge(&mut self) -> Result<(), ReplayError> {
+        let before = self.pool.generation();
+        self.pool.poll()?;
+        if self.pool.generation() == before && self.seen == before {
+            let books = self.pool.snapshot().to_string();
+            return Err(ReplayError::Deadlock { at: self.now(), books });
+        }
+        Ok(())
+    }
+
+    /// Lets those who wait for the pool look again if it has changed.
+    fn wake(&mut self) {
+        let generation = self.pool.generation();
+        if generation != self.seen {
+            self.seen = generation;
+            let now = self.now();
+            self.actors.iter_mut().for_each(|actor| actor.look_again(now));
+        }
+    }
+
+    fn now(&self) -> Ticks {
+        zico_core::Device::now(&self.device)
+    }
+
+    fn note(&mut self, now: Ticks) {
+        let live =
+            self.actors.iter().fold(Bytes::ZERO, |sum, actor| sum.saturating_add(actor.live()));
+        self.peak_live = self.peak_live.at_least(live);
+        self.wave.note(now, self.actors.iter().map(|actor| actor.held().total()));
+    }
+
+    /// Closes the window, lets all jobs leave, and sees to it that everything comes back.
+    fn finish(self) -> Result<Outcome, ReplayError> {
+        let window = self.now();
+        let steps = self.actors.iter().map(Actor::steps).sum();
+        let finished = self.actors.into_iter().map(|actor| actor.finish(window));
+        let jobs: Vec<JobOutcome> = finished.collect::<Result<_, _>>()?;
+        self.device.run_until_idle();
+        self.pool.poll()?;
+        let calls = self.device.calls();
+        let memory = [Operation::Create, Operation::Destroy, Operation::Map, Operation::Unmap];
+        Ok(Outcome {
+            policy: self.policy,
+            budget: self.pool.budget(),
+            region: self.pool.region_size(),
+            window,
+            peak_held: self.device.usage().peak_physical,
+            peak_live: self.peak_live,
+            violations: self.device.violations(),
+            violation_count: self.device.violation_count(),
+            steps,
+            memory_calls: memory.iter().map(|&operation| calls.of(operation)).sum(),
+            jobs,
+            wave: self.wave,
+        })
+    }
+}
