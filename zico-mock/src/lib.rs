@@ -7,6 +7,8 @@
 //! byte, whether through one address or through two, use of unmapped memory, more memory than the
 //! budget. Everything is deterministic.
 //!
+//! [`Faulty`] makes calls of any device fail by plan.
+//!
 //! # Contention
 //!
 //! Every launch has an amount of work, the time it takes alone, and a [`Utilisation`], the share of
@@ -67,6 +69,7 @@
 mod clock;
 mod device;
 mod error;
+mod faulty;
 mod handles;
 mod memory;
 mod operation;
@@ -77,6 +80,7 @@ mod violation;
 pub use clock::Utilisation;
 pub use device::MockDevice;
 pub use error::MockError;
+pub use faulty::{FaultPlan, Faulty, FaultyError};
 pub use handles::{Claim, MockConfig, MockEvent, MockMemory, MockRange, MockStream};
 pub use memory::Usage;
 pub use operation::{Calls, Operation, Operations};
