@@ -1,1 +1,3 @@
 //! WIP
+
+pub mod trace;
