@@ -74,7 +74,9 @@ mod handles;
 mod memory;
 mod operation;
 mod oracle;
+pub mod replay;
 mod timeline;
+pub mod trace;
 mod violation;
 
 pub use clock::Utilisation;
