@@ -4,12 +4,10 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::arena::Side;
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::profile::{Profile, Recorder, Step};
-use crate::region::Bits;
 use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::units::{Progress, Regions, Ticks};
 
@@ -44,10 +42,40 @@ impl Pulse {
     }
 }
 
+/// The address range of an arena, and which regions are mapped in it.
+pub(crate) struct Space<R> {
+    pub(crate) range: Arc<R>,
+    regions: Vec<Option<usize>>,
+}
+
+impl<R> Space<R> {
+    pub(crate) fn new(range: R) -> Self {
+        Self { range: Arc::new(range), regions: Vec::new() }
+    }
+
+    /// The region that is mapped at a page.
+    pub(crate) fn region(&self, page: u64) -> Option<usize> {
+        self.regions.get(usize::try_from(page).ok()?).copied().flatten()
+    }
+
+    /// The pages that have a region, and which.
+    pub(crate) fn mapped(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        (0..).zip(&self.regions).filter_map(|(page, region)| Some((page, (*region)?)))
+    }
+
+    pub(crate) fn set(&mut self, page: u64, region: Option<usize>) {
+        let Ok(page) = usize::try_from(page) else { return };
+        if page >= self.regions.len() {
+            self.regions.resize(page + 1, None);
+        }
+        self.regions[page] = region;
+    }
+}
+
 /// Regions given up together, and the event that says when the device is done with them.
 pub(crate) struct Fence<E> {
     pub(crate) batch: u64,
-    pub(crate) pages: Vec<u64>,
+    pub(crate) regions: Vec<usize>,
     pub(crate) event: E,
 }
 
@@ -65,8 +93,8 @@ pub(crate) struct Run {
 pub(crate) enum Phase {
     /// Between iterations.
     Idle,
-    /// Has asked to start.
-    Waiting,
+    /// Has asked to start; how long that is expected to take, if the profiles tell.
+    Waiting(Option<Ticks>),
     /// May start, and has not yet been told.
     Admitted,
     Running(Run),
@@ -75,24 +103,25 @@ pub(crate) enum Phase {
 pub(crate) struct Account<D: Device> {
     pub(crate) name: String,
     pub(crate) stream: D::Stream,
-    pub(crate) side: Side,
+    /// Where its arenas lie, by lifetime.
+    pub(crate) spaces: Vec<Space<D::Range>>,
     pub(crate) pulse: Arc<Pulse>,
     /// Regions in the job's arenas, by lifetime.
     pub(crate) leased: [u32; 3],
     /// Regions given up whose fence has not passed.
     pub(crate) draining: u32,
-    /// Which regions those are.
-    pub(crate) own: Bits,
     /// The batch that regions given up now belong to.
     pub(crate) batch: u64,
-    /// Pages given up since the last fence.
-    pub(crate) pending: Vec<u64>,
+    /// Regions given up since the last fence; one that came and went may stand there twice.
+    pub(crate) pending: Vec<usize>,
     pub(crate) fences: VecDeque<Fence<D::Event>>,
     pub(crate) phase: Phase,
     /// The envelope of the last two iterations.
     pub(crate) profile: Option<Profile>,
     last: Option<Profile>,
     pub(crate) iterations: u64,
+    /// The most that has been charged to the job.
+    pub(crate) peak: u32,
     /// The job has left; the account goes when all its fences have passed.
     pub(crate) gone: bool,
 }
@@ -101,18 +130,16 @@ impl<D: Device> Account<D> {
     pub(crate) fn new(
         name: String,
         stream: D::Stream,
-        side: Side,
+        spaces: Vec<Space<D::Range>>,
         pulse: Arc<Pulse>,
-        slots: usize,
     ) -> Self {
         Self {
             name,
             stream,
-            side,
+            spaces,
             pulse,
             leased: [0; 3],
             draining: 0,
-            own: Bits::new(slots),
             batch: 0,
             pending: Vec::new(),
             fences: VecDeque::new(),
@@ -120,6 +147,7 @@ impl<D: Device> Account<D> {
             profile: None,
             last: None,
             iterations: 0,
+            peak: 0,
             gone: false,
         }
     }
@@ -162,7 +190,7 @@ impl<D: Device> Account<D> {
 
     /// The regions that the iteration may still come to hold, beside the persistent ones.
     pub(crate) fn ahead(&self) -> Option<u32> {
-        Some(self.profile.as_ref()?.peak_from(self.progress()).value().max(self.ephemeral()))
+        Some(self.profile.as_ref()?.claim_from(self.progress()).value().max(self.ephemeral()))
     }
 
     /// The job's claim in the banker's test, if it were to hold `extra` regions more. `unknown` is
@@ -192,13 +220,15 @@ impl<D: Device> Account<D> {
         self.note(now);
     }
 
-    /// Notes what is charged to the running iteration.
+    /// Notes what is charged to the job, and to its running iteration.
     pub(crate) fn note(&mut self, now: Ticks) {
+        self.peak = self.peak.max(self.leased_total() + self.draining);
+        let leased = Regions::new(self.ephemeral());
         let demand = Regions::new(self.ephemeral() + self.draining);
         let progress = self.pulse.progress();
         if let Some(run) = self.run() {
             let at = run.elapsed(now);
-            run.recorder.note(Step { progress, at, demand });
+            run.recorder.note(Step { progress, at, demand, leased });
         }
     }
 

@@ -26,32 +26,29 @@ pub enum Begin {
 }
 
 impl<D: Device> Ledger<D> {
-    /// A job asks to start, or asks again. Also says whether any job has been admitted.
+    /// A job asks to start, or asks again. Also says whether other jobs may start since.
+    ///
+    /// Asking again is cheap: admission is looked at when something changes that it depends on.
     pub(crate) fn begin(&mut self, job: JobKey, now: Ticks) -> Result<(Begin, bool), BeginError> {
+        let mut admitted = false;
+        match self.accounts.get(&job).map(|account| &account.phase) {
+            None | Some(Phase::Running(_)) => return Err(BeginError::AlreadyRunning),
+            Some(Phase::Waiting(_) | Phase::Admitted) => {}
+            Some(Phase::Idle) => {
+                self.check_fits(job)?;
+                self.set_phase(job, Phase::Waiting(None));
+                self.waiting.push_back(job);
+                admitted = self.admit();
+            }
+        }
         let Some(account) = self.accounts.get_mut(&job) else {
             return Err(BeginError::AlreadyRunning);
         };
-        match account.phase {
-            Phase::Running(_) => return Err(BeginError::AlreadyRunning),
-            Phase::Idle => {
-                account.phase = Phase::Waiting;
-                self.waiting.push_back(job);
-            }
-            Phase::Waiting | Phase::Admitted => {}
+        if let Phase::Waiting(delay) = account.phase {
+            return Ok((Begin::Wait(delay), admitted));
         }
-        if let Err(error) = self.check_fits(job) {
-            self.withdraw(job);
-            return Err(error);
-        }
-        let admitted = self.admit();
-        let begin = match self.accounts.get_mut(&job) {
-            Some(account) if account.is_running() => {
-                account.begin(now);
-                Begin::Started
-            }
-            _ => Begin::Wait(self.verdict(job, None)),
-        };
-        Ok((begin, admitted))
+        account.begin(now);
+        Ok((Begin::Started, admitted))
     }
 
     /// A job's iteration ends, and others may start.
@@ -63,18 +60,10 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
-    /// A waiting job asks no more.
-    fn withdraw(&mut self, job: JobKey) {
-        self.waiting.retain(|&waiting| waiting != job);
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.phase = Phase::Idle;
-        }
-    }
-
     fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
         let Some(account) = self.accounts.get(&job) else { return Ok(()) };
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
-        let peak = account.profile.as_ref().map_or(0, |profile| profile.peak().value());
+        let peak = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
         if !self.policy.hands_over()
             || u64::from(kept) + u64::from(peak) <= u64::from(self.budget())
         {
@@ -112,8 +101,12 @@ impl<D: Device> Ledger<D> {
 
     fn admit_one(&mut self, job: JobKey) {
         self.waiting.retain(|&waiting| waiting != job);
+        self.set_phase(job, Phase::Admitted);
+    }
+
+    fn set_phase(&mut self, job: JobKey, phase: Phase) {
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.phase = Phase::Admitted;
+            account.phase = phase;
         }
     }
 
@@ -156,13 +149,19 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    /// Asks to be told when the running iterations have come as far as a waiting job hopes for.
-    fn set_watches(&self) {
-        let delay = self.waiting.iter().filter_map(|&job| self.verdict(job, None)).min();
+    /// Notes how long each waiting job is expected to wait, and asks to be told when the running
+    /// iterations have come as far as the next of them hopes for.
+    fn set_watches(&mut self) {
+        let mut soonest: Option<Ticks> = None;
+        for job in self.waiting.clone() {
+            let delay = self.verdict(job, None);
+            self.set_phase(job, Phase::Waiting(delay));
+            soonest = soonest.into_iter().chain(delay).min();
+        }
         for account in self.accounts.values() {
             let progress = |profile: &Profile| {
                 let position = profile.position(account.progress());
-                delay.map(|delay| profile.progress_at(position.saturating_add(delay)))
+                soonest.map(|delay| profile.progress_at(position.saturating_add(delay)))
             };
             let watch =
                 account.profile.as_ref().filter(|_| account.is_running()).and_then(progress);

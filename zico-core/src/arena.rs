@@ -1,160 +1,184 @@
-//! One job's memory of one lifetime: places blocks in the pages that the pool has leased to it.
+//! One job's memory of one lifetime: places blocks in an address range of its own.
 //!
-//! An arena sees addresses only. Pages are region-sized and region-aligned pieces of the address
-//! space; neighbouring pages merge, so a block may span several. Placement is exact best fit over
-//! two ordered maps, O(log n) in the number of free extents; ties go to the arena's own [`Side`],
-//! and so does the part of an extent that a block takes. When a free leaves whole pages empty they
-//! leave the arena at once: that is the memory that other jobs can have.
+//! The range is much larger than what is ever backed; region-sized pages of it are backed by regions
+//! that the pool leases. Because the addresses are the arena's alone, where a block goes depends on
+//! the job's own allocations only, never on what other jobs do: an iteration that repeats gets the
+//! same addresses and needs the same number of regions each time. That is what makes a job's claim
+//! on the budget known.
+//!
+//! Placement is exact best fit, ties to the lowest address: first among free bytes that are backed,
+//! else where the fewest pages have to be leased. When a free leaves whole pages empty they go back
+//! at once: that is the memory that other jobs can have.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::ops::Range;
 
-use hashbrown::HashSet;
+use crate::extents::Extents;
+use crate::units::Bytes;
 
 /// Every block's size is rounded up to a multiple of this, and every address is one.
 pub(crate) const GRANULE: u64 = 512;
 
-/// How many edges of an arena are offered to the pool when it grows.
-const EDGES: usize = 8;
+/// How many places are compared when an arena grows.
+const CANDIDATES: usize = 16;
 
-/// The end of the address range from which a job fills it. Neighbouring jobs take opposite ends,
-/// so that each grows and shrinks as one dense stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Low,
-    High,
-}
-
-/// Free bytes of an arena that end (or begin) where its pages do: growing right there needs fewer
-/// new pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Edge {
-    /// The page next to the free bytes, not the arena's own.
-    pub(crate) page: u64,
-    /// Whether pages from there on upwards (or downwards) would join the free bytes.
-    pub(crate) upwards: bool,
-    /// The free bytes.
-    pub(crate) free: u64,
-}
-
+/// All positions are offsets into the arena's range.
 pub(crate) struct Arena {
     page_bytes: u64,
-    side: Side,
-    /// Free extents: start to length. No two touch.
-    by_start: BTreeMap<u64, u64>,
-    /// The same extents as (length, start).
-    by_size: BTreeSet<(u64, u64)>,
-    pages: HashSet<u64>,
+    /// The range's length.
+    len: u64,
+    /// Below this lies every block there has been; a multiple of the page size.
+    top: u64,
+    /// Free bytes below `top`, backed or not.
+    free: Extents,
+    /// Free bytes that are backed.
+    ready: Extents,
+    /// Whether a page below `top` is backed.
+    backed: Vec<bool>,
 }
 
 impl Arena {
-    pub(crate) fn new(page_bytes: u64, side: Side) -> Self {
+    pub(crate) fn new(page_bytes: u64, len: u64) -> Self {
         Self {
             page_bytes,
-            side,
-            by_start: BTreeMap::new(),
-            by_size: BTreeSet::new(),
-            pages: HashSet::new(),
+            len,
+            top: 0,
+            free: Extents::default(),
+            ready: Extents::default(),
+            backed: Vec::new(),
         }
     }
 
-    /// Places `size` bytes at a multiple of `align`, if a free extent can take them.
+    /// The length of the arena's range.
+    pub(crate) fn len(&self) -> Bytes {
+        Bytes::new(self.len)
+    }
+
+    /// Places `size` bytes at a multiple of `align` where all is backed.
     pub(crate) fn place(&mut self, size: u64, align: u64) -> Option<u64> {
-        let (len, start, at) = self.by_size.range((size, 0)..).find_map(|&(len, _)| {
-            let mut same = self.by_size.range((len, 0)..=(len, u64::MAX));
-            let &(_, start) = match self.side {
-                Side::Low => same.next(),
-                Side::High => same.next_back(),
-            }?;
-            Some((len, start, self.fit(start, len, size, align)?))
-        })?;
-        self.remove(start, len);
-        self.insert(start, at - start);
-        self.insert(at + size, start + len - at - size);
+        let fits = |(start, len)| aligned(start, len, size, align);
+        let at = self.ready.at_least(size).find_map(fits)?;
+        self.free.remove(at, size);
+        self.ready.remove(at, size);
         Some(at)
     }
 
-    /// Where in an extent a block goes: at the end that is the arena's side.
-    fn fit(&self, start: u64, len: u64, size: u64, align: u64) -> Option<u64> {
-        let end = start + len;
-        let at = match self.side {
-            Side::Low => start.checked_next_multiple_of(align)?,
-            Side::High => (end - size) / align * align,
-        };
-        (at >= start && at.checked_add(size)? <= end).then_some(at)
+    /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
+    /// tightest place. None if the range is used up.
+    pub(crate) fn plan(&self, size: u64, align: u64) -> Option<Vec<u64>> {
+        let inside =
+            self.free.at_least(size).filter_map(|(start, len)| aligned(start, len, size, align));
+        let last = self.free.ending_at(self.top).unwrap_or(self.top);
+        let on_top = aligned(last, self.len.checked_sub(last)?, size, align);
+        let missing = |at| self.pages_of(at, size).filter(|&page| !self.is_backed(page));
+        let at = inside.take(CANDIDATES).chain(on_top).min_by_key(|&at| missing(at).count())?;
+        Some(missing(at).collect())
     }
 
-    /// Takes over pages that the pool has leased.
-    pub(crate) fn grow(&mut self, pages: Range<u64>) {
-        self.pages.extend(pages.clone());
-        let _ =
-            self.merge(pages.start * self.page_bytes, (pages.end - pages.start) * self.page_bytes);
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, pages: &[u64]) {
+        for &page in pages {
+            let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
+            if end > self.top {
+                self.free.add(self.top, end - self.top);
+                self.top = end;
+                self.backed.resize(self.pages_of(0, end).count(), false);
+            }
+            // Blocks lie only where all is backed, so the whole page is free.
+            self.ready.add(start, self.page_bytes);
+            self.set_backed(page, true);
+        }
     }
 
-    /// Takes back a block. Returns the pages that this left empty and that are the arena's no more.
+    /// Takes back a block. Returns the pages that this left empty, which are backed no more, unless
+    /// they are to be kept.
     pub(crate) fn free(&mut self, start: u64, size: u64, keep_pages: bool) -> Range<u64> {
-        let (start, len) = self.merge(start, size);
+        self.free.add(start, size);
+        let (start, len) = self.ready.add(start, size);
         let first = start.div_ceil(self.page_bytes);
         let last = (start + len) / self.page_bytes;
         if keep_pages || first >= last {
             return 0..0;
         }
-        self.remove(start, len);
-        self.insert(start, first * self.page_bytes - start);
-        self.insert(last * self.page_bytes, start + len - last * self.page_bytes);
-        for page in first..last {
-            self.pages.remove(&page);
-        }
+        self.ready.clear(first * self.page_bytes, (last - first) * self.page_bytes);
+        (first..last).for_each(|page| self.set_backed(page, false));
         first..last
     }
 
-    /// The largest free bytes at edges of the arena's pages, largest first.
-    pub(crate) fn edges(&self) -> impl Iterator<Item = Edge> + '_ {
-        self.by_size.iter().rev().filter_map(|&(len, start)| self.edge(start, len)).take(EDGES)
+    fn pages_of(&self, at: u64, size: u64) -> Range<u64> {
+        at / self.page_bytes..(at + size).div_ceil(self.page_bytes)
     }
 
-    fn edge(&self, start: u64, len: u64) -> Option<Edge> {
-        let end = start + len;
-        let above = end / self.page_bytes;
-        let below = (start / self.page_bytes).checked_sub(1);
-        let upwards = end.is_multiple_of(self.page_bytes) && !self.pages.contains(&above);
-        let downwards = start.is_multiple_of(self.page_bytes)
-            && below.is_some_and(|page| !self.pages.contains(&page));
-        match (upwards, downwards, below) {
-            (true, true, Some(page)) if self.side == Side::High => {
-                Some(Edge { page, upwards: false, free: len })
-            }
-            (true, ..) => Some(Edge { page: above, upwards: true, free: len }),
-            (false, true, Some(page)) => Some(Edge { page, upwards: false, free: len }),
-            _ => None,
-        }
+    fn is_backed(&self, page: u64) -> bool {
+        usize::try_from(page).is_ok_and(|page| self.backed.get(page) == Some(&true))
     }
 
-    /// Makes an extent free and joins it with free neighbours. Returns the joined extent.
-    fn merge(&mut self, mut start: u64, mut len: u64) -> (u64, u64) {
-        if let Some((&before, &before_len)) = self.by_start.range(..start).next_back()
-            && before + before_len == start
+    fn set_backed(&mut self, page: u64, on: bool) {
+        if let Some(backed) = usize::try_from(page).ok().and_then(|page| self.backed.get_mut(page))
         {
-            self.remove(before, before_len);
-            (start, len) = (before, before_len + len);
-        }
-        if let Some(&after_len) = self.by_start.get(&(start + len)) {
-            self.remove(start + len, after_len);
-            len += after_len;
-        }
-        self.insert(start, len);
-        (start, len)
-    }
-
-    fn insert(&mut self, start: u64, len: u64) {
-        if len > 0 {
-            self.by_start.insert(start, len);
-            self.by_size.insert((len, start));
+            *backed = on;
         }
     }
+}
 
-    fn remove(&mut self, start: u64, len: u64) {
-        self.by_start.remove(&start);
-        self.by_size.remove(&(len, start));
+/// The lowest multiple of `align` in a range at which `size` bytes fit.
+fn aligned(start: u64, len: u64, size: u64, align: u64) -> Option<u64> {
+    let at = start.checked_next_multiple_of(align)?;
+    (at.checked_add(size)? <= start.checked_add(len)?).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 1 << 21;
+
+    /// Grows where needed, as a job does.
+    fn put(arena: &mut Arena, size: u64) -> (u64, usize) {
+        if let Some(at) = arena.place(size, GRANULE) {
+            return (at, 0);
+        }
+        let pages = arena.plan(size, GRANULE).unwrap();
+        arena.back(&pages);
+        (arena.place(size, GRANULE).unwrap(), pages.len())
+    }
+
+    #[test]
+    fn blocks_share_pages_and_empty_pages_go_back() {
+        let mut arena = Arena::new(PAGE, 100 * PAGE);
+        assert_eq!(put(&mut arena, 3 * PAGE / 2), (0, 2));
+        assert_eq!(
+            put(&mut arena, 3 * PAGE / 2),
+            (3 * PAGE / 2, 1),
+            "it starts in a page half used"
+        );
+        assert_eq!(arena.free(0, 3 * PAGE / 2, false), 0..1, "the shared page stays");
+        assert_eq!(
+            put(&mut arena, PAGE / 2),
+            (PAGE, 0),
+            "the rest of the shared page is used first"
+        );
+        assert_eq!(put(&mut arena, PAGE), (0, 1), "the hole is filled before the arena grows");
+        assert_eq!(arena.free(3 * PAGE / 2, 3 * PAGE / 2, false), 2..3);
+        assert_eq!(arena.free(PAGE, PAGE / 2, false), 1..2);
+        assert_eq!(arena.free(0, PAGE, false), 0..1);
+    }
+
+    #[test]
+    fn growing_takes_the_place_with_the_fewest_new_pages() {
+        let mut arena = Arena::new(PAGE, 100 * PAGE);
+        let (low, _) = put(&mut arena, 4 * PAGE);
+        put(&mut arena, PAGE / 4);
+        assert_eq!(arena.free(low, 4 * PAGE, false), 0..4);
+        // In the hole it would take three pages, after the small block two.
+        assert_eq!(put(&mut arena, 11 * PAGE / 4), (17 * PAGE / 4, 2));
+    }
+
+    #[test]
+    fn a_full_range_is_no_place() {
+        let mut arena = Arena::new(PAGE, 2 * PAGE);
+        assert_eq!(put(&mut arena, 2 * PAGE), (0, 2));
+        assert_eq!(arena.plan(GRANULE, GRANULE), None);
+        assert_eq!(Arena::new(PAGE, 2 * PAGE).plan(u64::MAX - 511, GRANULE), None);
     }
 }

@@ -51,8 +51,9 @@ pub struct Shortage {
     pub other_jobs: u32,
     /// What has been given up and waits for the device to pass it.
     pub draining: Bytes,
-    /// The largest piece of the address range that the job could have at once.
-    pub largest_run: Bytes,
+    /// What is nobody's. It may be refused all the same where granting it could leave all jobs
+    /// waiting for each other.
+    pub free: Bytes,
 }
 
 /// An allocation was refused.
@@ -73,6 +74,14 @@ pub enum AllocError<E> {
         align: Bytes,
         /// The largest alignment there is.
         region: Bytes,
+    },
+    /// The job's range of addresses for this lifetime is used up: four times the budget, so its
+    /// blocks are scattered beyond measure.
+    OutOfAddresses {
+        /// The bytes asked for.
+        bytes: Bytes,
+        /// The length of the range.
+        range: Bytes,
     },
     /// The device refused. Nothing has changed; the call can be repeated.
     Device(E),
@@ -134,8 +143,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} asked {}, budget {}, held {} itself and {} by {} other {}, {} draining, largest \
-             free run {}",
+            "{} asked {}, budget {}, held {} itself and {} by {} other {}, {} draining, {} free",
             self.job,
             self.asked,
             self.budget,
@@ -144,7 +152,7 @@ impl fmt::Display for Shortage {
             self.other_jobs,
             if self.other_jobs == 1 { "job" } else { "jobs" },
             self.draining,
-            self.largest_run,
+            self.free,
         )
     }
 }
@@ -159,6 +167,9 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
                 "cannot allocate {bytes} aligned to {align}: the alignment has to be a power of two \
                  up to {region}"
             ),
+            Self::OutOfAddresses { bytes, range } => {
+                write!(f, "no place for {bytes} in a range of {range}")
+            }
             Self::Device(error) => write!(f, "the device refused: {error}"),
         }
     }

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use crate::account::Pulse;
 use crate::admission::Begin;
-use crate::arena::{Arena, GRANULE, Side};
+use crate::arena::{Arena, GRANULE};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::lease::Want;
@@ -79,21 +79,41 @@ pub struct Job<D: Device> {
 /// A job's arenas and live blocks.
 struct Memory {
     arenas: [Arena; 3],
+    /// Where their ranges begin.
+    bases: Vec<Addr>,
+    /// A thread is leasing pages; what it gets decides what the next one needs.
+    growing: bool,
+    /// Another thread has been told to wait for that.
+    awaited: bool,
     live: HashMap<u64, Live>,
     serial: u64,
 }
 
 struct Live {
+    at: u64,
     size: u64,
     lifetime: Lifetime,
     serial: u64,
 }
 
 impl<D: Device> Job<D> {
-    pub(crate) fn new(shared: Arc<Shared<D>>, key: JobKey, side: Side, pulse: Arc<Pulse>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared<D>>,
+        key: JobKey,
+        bases: Vec<Addr>,
+        len: Bytes,
+        pulse: Arc<Pulse>,
+    ) -> Self {
         let page_bytes = shared.region.value();
-        let arenas = Lifetime::ALL.map(|_| Arena::new(page_bytes, side));
-        let memory = Memory { arenas, live: HashMap::new(), serial: 0 };
+        let arenas = Lifetime::ALL.map(|_| Arena::new(page_bytes, len.value()));
+        let memory = Memory {
+            arenas,
+            bases,
+            growing: false,
+            awaited: false,
+            live: HashMap::new(),
+            serial: 0,
+        };
         Self { shared, key, pulse, memory: Mutex::new(memory) }
     }
 
@@ -163,27 +183,50 @@ impl<D: Device> Job<D> {
         Ok(block)
     }
 
-    /// Leases pages and places the block there. Another thread of the job may be quicker to use
-    /// them, hence the loop; each round leases what is missing.
+    /// Leases the pages that the block needs and places it there. The job's lock is not held
+    /// meanwhile: another thread may place blocks where there is room, and if that takes the place
+    /// away, it goes round once more.
     fn grow_and_place(
         &self,
         request: Request,
         size: u64,
         align: u64,
     ) -> Result<Block, AllocError<D::Error>> {
-        // What the block may need for its alignment beside its size.
-        let bytes = size.saturating_add(align - GRANULE);
         loop {
-            let edges =
-                self.memory.lock().arenas[request.lifetime.index()].edges().collect::<Vec<_>>();
-            let want = Want { lifetime: request.lifetime, bytes, edges };
-            let pages = self.shared.lease(self.key, &want)?;
+            let want = self.plan(request, size, align)?;
+            let leased = self.shared.lease(self.key, &want);
             let mut memory = self.memory.lock();
-            memory.arenas[request.lifetime.index()].grow(pages);
-            if let Some(block) = memory.place(request, size, align) {
+            let awaited = core::mem::take(&mut memory.awaited);
+            memory.growing = false;
+            let block = leased.is_ok().then(|| {
+                memory.arenas[request.lifetime.index()].back(&want.pages);
+                memory.place(request, size, align)
+            });
+            drop(memory);
+            if awaited {
+                self.shared.changed();
+            }
+            leased?;
+            if let Some(block) = block.flatten() {
                 return Ok(block);
             }
         }
+    }
+
+    fn plan(&self, request: Request, size: u64, align: u64) -> Result<Want, AllocError<D::Error>> {
+        let mut memory = self.memory.lock();
+        if memory.growing {
+            memory.awaited = true;
+            drop(memory);
+            let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes);
+            return Err(AllocError::Busy(shortage));
+        }
+        let arena = &memory.arenas[request.lifetime.index()];
+        let Some(pages) = arena.plan(size, align) else {
+            return Err(AllocError::OutOfAddresses { bytes: request.bytes, range: arena.len() });
+        };
+        memory.growing = true;
+        Ok(Want { lifetime: request.lifetime, pages, asked: request.bytes })
     }
 
     /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
@@ -244,11 +287,14 @@ impl<D: Device> Drop for Job<D> {
 
 impl Memory {
     fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
-        let at = self.arenas[request.lifetime.index()].place(size, align)?;
+        let arena = request.lifetime.index();
+        let at = self.arenas[arena].place(size, align)?;
+        // A range lies within the address space, and `at` within the range.
+        let address = self.bases[arena].checked_add(Bytes::new(at))?;
         self.serial += 1;
-        let live = Live { size, lifetime: request.lifetime, serial: self.serial };
-        self.live.insert(at, live);
-        Some(Block { address: Addr::new(at), bytes: request.bytes, serial: self.serial })
+        let live = Live { at, size, lifetime: request.lifetime, serial: self.serial };
+        self.live.insert(address.value(), live);
+        Some(Block { address, bytes: request.bytes, serial: self.serial })
     }
 
     fn free(
@@ -256,12 +302,12 @@ impl Memory {
         block: Block,
         keep_pages: bool,
     ) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
-        let at = block.address.value();
-        match self.live.get(&at) {
+        let address = block.address.value();
+        match self.live.get(&address) {
             None => Err(FreeError::NotLive(block.address)),
             Some(live) if live.serial != block.serial => Err(FreeError::Stale(block.address)),
-            Some(&Live { size, lifetime, .. }) => {
-                self.live.remove(&at);
+            Some(&Live { at, size, lifetime, .. }) => {
+                self.live.remove(&address);
                 let pages = self.arenas[lifetime.index()].free(at, size, keep_pages);
                 Ok((lifetime, pages))
             }

@@ -1,34 +1,33 @@
-//! Leases: which regions a growing arena gets, and whether it may have them now.
+//! Leases: which regions back the pages of a growing arena, and whether it may have them now.
 
 use alloc::vec::Vec;
 
 use crate::account::{Account, Phase};
-use crate::arena::Edge;
 use crate::banker::is_safe;
 use crate::device::Device;
 use crate::error::Shortage;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
-use crate::region::{JobKey, Reach, State};
+use crate::region::{JobKey, Place, Region, State};
 use crate::units::{Bytes, Ticks};
 
-/// What an arena needs to place one more block.
+/// Pages that an arena needs backed to place one more block.
 pub(crate) struct Want {
     pub(crate) lifetime: Lifetime,
-    /// The block's bytes and what its alignment may cost.
-    pub(crate) bytes: u64,
-    /// Where growing needs fewer pages, best first.
-    pub(crate) edges: Vec<Edge>,
+    pub(crate) pages: Vec<u64>,
+    /// What the block asks for, for people to read.
+    pub(crate) asked: Bytes,
 }
 
-/// Regions that an arena may have. The books say so already; what the device still has to do for
-/// them is named here.
-pub(crate) struct Grant {
-    pub(crate) slots: Vec<usize>,
-    /// Which of them have yet to be created and mapped at home.
-    pub(crate) create: Vec<usize>,
-    /// The first page, or none if the regions have yet to be stitched.
-    pub(crate) page: Option<u64>,
+/// One page of a grant.
+#[derive(Clone, Copy)]
+pub(crate) struct Backing {
+    pub(crate) page: u64,
+    pub(crate) region: usize,
+    /// Whether the region is mapped there already.
+    pub(crate) mapped: bool,
+    /// Whether the job had given it up and the device has yet to pass that.
+    retaken: bool,
 }
 
 pub(crate) enum Denied {
@@ -39,21 +38,21 @@ pub(crate) enum Denied {
 }
 
 impl<D: Device> Ledger<D> {
-    /// Leases pages for `want` if the budget, safety and the address range allow.
+    /// Leases regions for the pages if budget and safety allow. The books say so from then on; what
+    /// is not mapped yet the device still has to map.
     pub(crate) fn lease(
         &mut self,
         job: JobKey,
         want: &Want,
-        aliases: bool,
         now: Ticks,
-    ) -> Result<Grant, Denied> {
+    ) -> Result<Vec<Backing>, Denied> {
         if self.never_fits(job, want) {
-            return Err(Denied::Never(self.shortage(job, want.bytes)));
+            return Err(Denied::Never(self.shortage(job, want.asked)));
         }
-        match self.select(job, want, aliases) {
-            Some(grant) if self.may_have(job, grant.slots.len()) => {
-                self.book(job, want.lifetime, &grant, now);
-                Ok(grant)
+        match self.choose(job, want) {
+            Some(backings) if self.may_have(job, backings.len()) => {
+                self.book(job, want.lifetime, &backings, now);
+                Ok(backings)
             }
             _ => Err(self.deny(job, want, now)),
         }
@@ -62,75 +61,57 @@ impl<D: Device> Ledger<D> {
     /// Whether the budget can never hold `want` beside what the others keep: the job's own growth,
     /// or, where it is growth that stays, any other job's known peak.
     fn never_fits(&self, job: JobKey, want: &Want) -> bool {
-        let least =
-            want.edges.first().map_or(want.bytes, |edge| want.bytes.saturating_sub(edge.free));
-        let count = least.div_ceil(self.page_bytes);
         let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
-        let budget = u64::from(self.budget());
+        let most = u64::from(self.budget()).saturating_sub(kept + want.pages.len() as u64);
         self.accounts.iter().any(|(&key, account)| {
-            let own = if key == job {
-                u64::from(account.ephemeral())
+            let beside = if key == job {
+                account.ephemeral()
             } else if want.lifetime == Lifetime::Persistent && self.policy.hands_over() {
-                account.profile.as_ref().map_or(0, |profile| u64::from(profile.peak().value()))
+                account.profile.as_ref().map_or(0, |profile| profile.claim().value())
             } else {
-                0
+                return false;
             };
-            (key == job || own > 0) && kept + own + count > budget
+            u64::from(beside) > most
+                || (key == job && kept + want.pages.len() as u64 > u64::from(self.budget()))
         })
     }
 
-    /// Chooses regions: where the arena has an edge, else the tightest run, else scattered ones.
-    fn select(&self, job: JobKey, want: &Want, aliases: bool) -> Option<Grant> {
+    /// Chooses a region for each page: the one that is mapped there if the job can have it without
+    /// waiting, else the one that suits best.
+    fn choose(&self, job: JobKey, want: &Want) -> Option<Vec<Backing>> {
         let account = self.accounts.get(&job)?;
-        let count = usize::try_from(want.bytes.div_ceil(self.page_bytes)).ok()?;
-        let at_home = |slots: core::ops::Range<usize>| {
-            self.grant(slots.clone().collect(), Some(self.home + slots.start as u64))
-        };
-        if let Some(slots) = want.edges.iter().find_map(|edge| self.at_edge(job, want.bytes, edge))
-        {
-            return Some(at_home(slots));
+        let space = &account.spaces[want.lifetime.index()];
+        let mut backings: Vec<Backing> = Vec::with_capacity(want.pages.len());
+        let mut missing: Vec<u64> = Vec::new();
+        for &page in &want.pages {
+            let here = Place { job, lifetime: want.lifetime, page };
+            let mapped = space.region(page).map(|region| (region, self.regions[region].state));
+            match mapped {
+                Some((region, State::Free)) => {
+                    backings.push(Backing::new(page, region, true, false));
+                }
+                Some((region, State::Draining { place, .. })) if place == here => {
+                    backings.push(Backing::new(page, region, true, true));
+                }
+                _ => missing.push(page),
+            }
         }
-        let best = |reach| self.regions.best_run(reach, &account.own, count, account.side);
-        if let Some(slots) = Reach::ALL.into_iter().find_map(best) {
-            return Some(at_home(slots));
+        if !missing.is_empty() {
+            let free = |&(region, _): &(usize, u64)| {
+                self.regions[region].state == State::Free
+                    && !backings.iter().any(|backing| backing.region == region)
+            };
+            let suits = self.regions.iter().map(Region::suits).enumerate();
+            let mut best: Vec<(usize, u64)> = suits.filter(free).collect();
+            if best.len() < missing.len() {
+                return None;
+            }
+            best.sort_by_key(|&(region, suits)| (core::cmp::Reverse(suits), region));
+            let chosen = missing.into_iter().zip(best);
+            backings
+                .extend(chosen.map(|(page, (region, _))| Backing::new(page, region, false, false)));
         }
-        if !aliases {
-            return None;
-        }
-        let suits = |slot| self.regions.reaches(Reach::Free, &account.own, slot);
-        if let Some((page, slots)) = self.aliases.reusable(count, suits) {
-            return Some(self.grant(slots, Some(page)));
-        }
-        let mut slots: Vec<usize> = Vec::with_capacity(count);
-        for reach in Reach::ALL {
-            let more =
-                self.regions.within(reach, &account.own).filter(|slot| !slots.contains(slot));
-            let more: Vec<usize> = more.take(count - slots.len()).collect();
-            slots.extend(more);
-        }
-        (slots.len() == count).then(|| self.grant(slots, None))
-    }
-
-    /// The regions next to free bytes at an edge that make room for `bytes`, if all can be had.
-    fn at_edge(&self, job: JobKey, bytes: u64, edge: &Edge) -> Option<core::ops::Range<usize>> {
-        let account = self.accounts.get(&job)?;
-        let count =
-            usize::try_from(bytes.saturating_sub(edge.free).div_ceil(self.page_bytes)).ok()?;
-        let slot = usize::try_from(edge.page.checked_sub(self.home)?).ok()?;
-        let slots = if edge.upwards {
-            slot..slot.checked_add(count)?
-        } else {
-            (slot + 1).checked_sub(count)?..slot + 1
-        };
-        slots
-            .clone()
-            .all(|slot| self.regions.reaches(Reach::Absent, &account.own, slot))
-            .then_some(slots)
-    }
-
-    fn grant(&self, slots: Vec<usize>, page: Option<u64>) -> Grant {
-        let create = slots.iter().copied().filter(|&slot| self.memory[slot].is_none()).collect();
-        Grant { slots, create, page }
+        Some(backings)
     }
 
     /// The banker's test with `extra` regions granted to `job`.
@@ -140,7 +121,9 @@ impl<D: Device> Ledger<D> {
         }
         let Ok(extra) = u32::try_from(extra) else { return false };
         let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
-        let Some(free) = self.budget().checked_sub(leased + extra) else { return false };
+        let Some(free) = self.budget().checked_sub(leased.saturating_add(extra)) else {
+            return false;
+        };
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
         self.claims.clear();
         for (&key, account) in self.accounts.iter().filter(|(_, account)| account.is_running()) {
@@ -151,18 +134,13 @@ impl<D: Device> Ledger<D> {
         is_safe(free, &mut self.claims)
     }
 
-    fn book(&mut self, job: JobKey, lifetime: Lifetime, grant: &Grant, now: Ticks) {
+    fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
-        for (i, &slot) in grant.slots.iter().enumerate() {
-            if account.own.get(slot) {
-                account.own.set(slot, false);
-                account.draining -= 1;
-            }
+        for backing in backings {
+            account.draining -= u32::from(backing.retaken);
             account.leased[lifetime.index()] += 1;
-            self.regions.set(slot, State::Leased { job, lifetime });
-            if let Some(page) = grant.page {
-                self.aliases.leased(page + i as u64);
-            }
+            let place = Place { job, lifetime, page: backing.page };
+            self.regions[backing.region].state = State::Leased(place);
         }
         if let Some(run) = account.run() {
             run.resume(now);
@@ -170,31 +148,35 @@ impl<D: Device> Ledger<D> {
         account.note(now);
     }
 
-    /// The device could not do its part: takes the lease back. Regions that were created stay.
-    ///
-    /// Regions that the job had draining go back to draining under a new fence, which is never too
-    /// early; so may others, which is only late.
-    pub(crate) fn revoke(&mut self, job: JobKey, lifetime: Lifetime, grant: &Grant, now: Ticks) {
+    /// The device could not do its part: takes the lease back. No work uses the regions yet, but for
+    /// those that the job had draining; they drain again under a later fence.
+    pub(crate) fn revoke(
+        &mut self,
+        job: JobKey,
+        lifetime: Lifetime,
+        backings: &[Backing],
+        now: Ticks,
+    ) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
-        for (i, &slot) in grant.slots.iter().enumerate() {
+        for backing in backings {
             account.leased[lifetime.index()] -= 1;
-            if self.memory[slot].is_none() {
-                self.regions.set(slot, State::Absent);
-                continue;
-            }
-            let page = grant.page.map_or(self.home + slot as u64, |page| page + i as u64);
-            account.draining += 1;
-            account.own.set(slot, true);
-            account.pending.push(page);
-            self.regions.set(slot, State::Draining { job, batch: account.batch });
-            self.aliases.given_back(page);
+            self.regions[backing.region].state = if backing.retaken {
+                account.draining += 1;
+                account.pending.push(backing.region);
+                State::Draining {
+                    place: Place { job, lifetime, page: backing.page },
+                    batch: account.batch,
+                }
+            } else {
+                State::Free
+            };
         }
         account.note(now);
     }
 
     /// Why not, and whether waiting helps.
     fn deny(&mut self, job: JobKey, want: &Want, now: Ticks) -> Denied {
-        let shortage = self.shortage(job, want.bytes);
+        let shortage = self.shortage(job, want.asked);
         if let Some(run) = self.accounts.get_mut(&job).and_then(Account::run) {
             run.stall(now);
         }
@@ -212,7 +194,7 @@ impl<D: Device> Ledger<D> {
                 && match account.phase {
                     Phase::Running(_) => account.is_stalled(),
                     Phase::Admitted => false,
-                    Phase::Idle | Phase::Waiting => true,
+                    Phase::Idle | Phase::Waiting(_) => true,
                 }
         })
     }
@@ -220,34 +202,34 @@ impl<D: Device> Ledger<D> {
     /// Whether `job` is one that has exceeded its profile, or no job has.
     fn is_to_blame(&self, job: JobKey) -> bool {
         let exceeds = |account: &Account<D>| {
-            account.is_running()
-                && account
-                    .profile
-                    .as_ref()
-                    .is_none_or(|p| account.ephemeral() >= p.peak_from(account.progress()).value())
+            let claim = account.profile.as_ref().map(|p| p.claim_from(account.progress()).value());
+            account.is_running() && claim.is_none_or(|claim| account.ephemeral() >= claim)
         };
         self.accounts.get(&job).is_some_and(exceeds) || !self.accounts.values().any(exceeds)
     }
 
-    fn shortage(&self, job: JobKey, asked: u64) -> Shortage {
+    pub(crate) fn shortage(&self, job: JobKey, asked: Bytes) -> Shortage {
         let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
         let account = self.accounts.get(&job);
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, account)| account);
-        let run =
-            account.map_or(0, |account| self.regions.longest_run(Reach::Absent, &account.own));
+        let holding = others().filter(|account| account.leased_total() > 0).count();
+        let free = self.regions.iter().filter(|region| region.state == State::Free).count();
         Shortage {
             job: account.map(|account| account.name.clone()).unwrap_or_default(),
-            asked: Bytes::new(asked),
+            asked,
             budget: bytes(self.budget()),
             held: bytes(account.map_or(0, Account::leased_total)),
             held_by_others: bytes(others().map(Account::leased_total).sum()),
-            other_jobs: u32::try_from(
-                others().filter(|account| account.leased_total() > 0).count(),
-            )
-            .unwrap_or(u32::MAX),
+            other_jobs: u32::try_from(holding).unwrap_or(u32::MAX),
             draining: bytes(self.accounts.values().map(|account| account.draining).sum()),
-            largest_run: bytes(u32::try_from(run).unwrap_or(u32::MAX)),
+            free: bytes(u32::try_from(free).unwrap_or(u32::MAX)),
         }
+    }
+}
+
+impl Backing {
+    const fn new(page: u64, region: usize, mapped: bool, retaken: bool) -> Self {
+        Self { page, region, mapped, retaken }
     }
 }

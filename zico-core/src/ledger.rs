@@ -5,56 +5,45 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
-use crate::account::{Account, Fence, Phase, Pulse};
-use crate::alias::Aliases;
-use crate::arena::Side;
+use crate::account::{Account, Fence, Phase, Space};
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::policy::Policy;
-use crate::region::{JobKey, Regions, State};
-use crate::sync::Arc;
+use crate::region::{JobKey, Place, Region, State};
 use crate::units::Ticks;
 
-/// A batch of given-up pages is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
+/// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
 const BATCH_BYTES: u64 = 8 << 20;
-/// ... or this many pages, so that a batch of regions that come and go stays small.
-const BATCH_PAGES: usize = 64;
+/// ... or this many entries, so that a batch of regions that come and go stays small.
+const BATCH_REGIONS: usize = 64;
 
 pub(crate) struct Ledger<D: Device> {
     pub(crate) page_bytes: u64,
-    /// The first page of the home range.
-    pub(crate) home: u64,
-    pub(crate) regions: Regions,
-    /// The created regions' memory, by slot.
-    pub(crate) memory: Vec<Option<Arc<D::Memory>>>,
-    /// Created memory that is mapped nowhere: the device refused to map it. Used before any is created.
-    pub(crate) spare: Vec<D::Memory>,
-    pub(crate) aliases: Aliases<D::Range>,
+    pub(crate) regions: Vec<Region<D::Memory>>,
     pub(crate) accounts: BTreeMap<JobKey, Account<D>>,
     pub(crate) waiting: VecDeque<JobKey>,
     pub(crate) policy: Box<dyn Policy>,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
+    /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
+    pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
     next: JobKey,
 }
 
 impl<D: Device> Ledger<D> {
-    pub(crate) fn new(page_bytes: u64, home: u64, regions: usize, policy: Box<dyn Policy>) -> Self {
+    pub(crate) fn new(page_bytes: u64, regions: u32, policy: Box<dyn Policy>) -> Self {
         Self {
             page_bytes,
-            home,
-            regions: Regions::new(regions),
-            memory: (0..regions).map(|_| None).collect(),
-            spare: Vec::new(),
-            aliases: Aliases::new(),
+            regions: (0..regions).map(|_| Region::absent()).collect(),
             accounts: BTreeMap::new(),
             waiting: VecDeque::new(),
             policy,
             claims: Vec::new(),
+            departed: Vec::new(),
             next: 0,
         }
     }
@@ -64,31 +53,21 @@ impl<D: Device> Ledger<D> {
         u32::try_from(self.regions.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn join(
-        &mut self,
-        name: String,
-        stream: D::Stream,
-        pulse: Arc<Pulse>,
-    ) -> (JobKey, Side) {
-        let low = self.accounts.values().filter(|account| account.side == Side::Low).count();
-        let side = if low * 2 > self.accounts.len() { Side::High } else { Side::Low };
+    pub(crate) fn join(&mut self, account: Account<D>) -> JobKey {
         let key = self.next;
         self.next += 1;
-        self.accounts.insert(key, Account::new(name, stream, side, pulse, self.regions.len()));
-        (key, side)
+        self.accounts.insert(key, account);
+        key
     }
 
     /// The job gives up all it has. The account stays until the device has passed it.
     pub(crate) fn leave(&mut self, job: JobKey, now: Ticks) {
-        let slots = self.regions.iter();
-        let leased: Vec<(usize, Lifetime)> = slots
-            .filter_map(|(slot, state)| match state {
-                State::Leased { job: owner, lifetime } if owner == job => Some((slot, lifetime)),
-                _ => None,
-            })
-            .collect();
-        for (slot, lifetime) in leased {
-            self.drain(job, lifetime, slot, self.home + slot as u64);
+        for region in 0..self.regions.len() {
+            if let State::Leased(place) = self.regions[region].state
+                && place.job == job
+            {
+                self.drain(place, region);
+            }
         }
         self.waiting.retain(|&waiting| waiting != job);
         if let Some(account) = self.accounts.get_mut(&job) {
@@ -96,38 +75,42 @@ impl<D: Device> Ledger<D> {
             account.phase = Phase::Idle;
             account.gone = true;
         }
-        self.remove_if_gone(job);
+        self.depart(job);
     }
 
-    /// The slot behind a page, at home or stitched.
-    pub(crate) fn slot(&self, page: u64) -> Option<usize> {
-        page.checked_sub(self.home)
-            .and_then(|slot| usize::try_from(slot).ok())
-            .filter(|&slot| slot < self.regions.len())
-            .or_else(|| self.aliases.slot(page))
-    }
-
-    /// Takes back pages that an arena has emptied. Whether it is time to fence them.
+    /// Takes back pages that an arena has emptied. Whether it is time to fence them, and whether
+    /// iterations have more room now.
     pub(crate) fn give_back(
         &mut self,
         job: JobKey,
         lifetime: Lifetime,
-        pages: core::ops::Range<u64>,
+        pages: Range<u64>,
         now: Ticks,
-    ) -> bool {
+    ) -> (bool, bool) {
         for page in pages {
-            if let Some(slot) = self.slot(page) {
-                self.drain(job, lifetime, slot, page);
+            let space = self.accounts.get(&job).map(|account| &account.spaces[lifetime.index()]);
+            if let Some(region) = space.and_then(|space| space.region(page)) {
+                self.drain(Place { job, lifetime, page }, region);
             }
         }
-        let Some(account) = self.accounts.get_mut(&job) else { return false };
+        let Some(account) = self.accounts.get_mut(&job) else { return (false, false) };
         account.note(now);
-        Self::is_full(account, self.page_bytes)
+        let more_room = lifetime == Lifetime::Persistent || !account.is_running();
+        (Self::is_full(account, self.page_bytes), more_room && !self.waiting.is_empty())
+    }
+
+    /// Moves a leased region to its job's open batch.
+    fn drain(&mut self, place: Place, region: usize) {
+        let Some(account) = self.accounts.get_mut(&place.job) else { return };
+        account.leased[place.lifetime.index()] -= 1;
+        account.draining += 1;
+        account.pending.push(region);
+        self.regions[region].state = State::Draining { place, batch: account.batch };
     }
 
     fn is_full(account: &Account<D>, page_bytes: u64) -> bool {
-        let pages = account.pending.len();
-        pages >= BATCH_PAGES || pages as u64 * page_bytes >= BATCH_BYTES
+        let regions = account.pending.len();
+        regions >= BATCH_REGIONS || regions as u64 * page_bytes >= BATCH_BYTES
     }
 
     /// The jobs whose open batch is to be fenced now: it is full, the job will not fill it soon, or
@@ -141,18 +124,8 @@ impl<D: Device> Ledger<D> {
         self.accounts.iter().filter(|(_, account)| due(account)).map(|(&job, _)| job).collect()
     }
 
-    fn drain(&mut self, job: JobKey, lifetime: Lifetime, slot: usize, page: u64) {
-        let Some(account) = self.accounts.get_mut(&job) else { return };
-        account.leased[lifetime.index()] -= 1;
-        account.draining += 1;
-        account.own.set(slot, true);
-        account.pending.push(page);
-        self.regions.set(slot, State::Draining { job, batch: account.batch });
-        self.aliases.given_back(page);
-    }
-
-    /// Closes a job's open batch: its pages are to be fenced by an event recorded from now on.
-    pub(crate) fn close_batch(&mut self, job: JobKey) -> Option<(D::Stream, u64, Vec<u64>)> {
+    /// Closes a job's open batch: its regions are to be fenced by an event recorded from now on.
+    pub(crate) fn close_batch(&mut self, job: JobKey) -> Option<(D::Stream, u64, Vec<usize>)> {
         let account = self.accounts.get_mut(&job).filter(|account| !account.pending.is_empty())?;
         let batch = account.batch;
         account.batch += 1;
@@ -165,18 +138,17 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    /// No event could be recorded: the pages join the batch that is open now.
-    pub(crate) fn reopen(&mut self, job: JobKey, batch: u64, pages: Vec<u64>) {
-        for &page in &pages {
-            let Some(slot) = self.slot(page) else { continue };
-            let Some(account) = self.accounts.get(&job) else { return };
-            if self.regions.state(slot) == (State::Draining { job, batch }) {
-                self.regions.set(slot, State::Draining { job, batch: account.batch });
+    /// No event could be recorded: the regions join the batch that is open now.
+    pub(crate) fn reopen(&mut self, job: JobKey, closed: u64, regions: Vec<usize>) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        for &region in &regions {
+            if let State::Draining { place, batch } = &mut self.regions[region].state
+                && (place.job, *batch) == (job, closed)
+            {
+                *batch = account.batch;
             }
         }
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.pending.extend(pages);
-        }
+        account.pending.extend(regions);
     }
 
     /// The oldest fence of a job, to be looked at outside the lock.
@@ -192,27 +164,51 @@ impl<D: Device> Ledger<D> {
 
     /// The device has passed a fence: what is still draining in its batch is free.
     pub(crate) fn passed(&mut self, job: JobKey, fence: &Fence<D::Event>, now: Ticks) {
-        for &page in &fence.pages {
-            self.aliases.fence_passed(page);
-            let Some(slot) = self.slot(page) else { continue };
-            if self.regions.state(slot) != (State::Draining { job, batch: fence.batch }) {
-                continue;
-            }
-            self.regions.set(slot, State::Free);
-            if let Some(account) = self.accounts.get_mut(&job) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        for &region in &fence.regions {
+            let state = &mut self.regions[region].state;
+            if let State::Draining { place, batch } = *state
+                && (place.job, batch) == (job, fence.batch)
+            {
+                *state = State::Free;
                 account.draining -= 1;
-                account.own.set(slot, false);
             }
         }
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.note(now);
-        }
-        self.remove_if_gone(job);
+        account.note(now);
+        self.depart(job);
     }
 
-    fn remove_if_gone(&mut self, job: JobKey) {
-        if self.accounts.get(&job).is_some_and(|account| account.gone && account.draining == 0) {
-            self.accounts.remove(&job);
+    /// Closes the account of a job that has left, once the device has passed all it had.
+    fn depart(&mut self, job: JobKey) {
+        if self.accounts.get(&job).is_some_and(|account| account.gone && account.draining == 0)
+            && let Some(account) = self.accounts.remove(&job)
+        {
+            let spaces = Lifetime::ALL.into_iter().zip(account.spaces);
+            self.departed.extend(spaces.map(|(lifetime, space)| (job, lifetime, space)));
+        }
+    }
+
+    pub(crate) fn space(&self, place: Place) -> Option<&Space<D::Range>> {
+        Some(&self.accounts.get(&place.job)?.spaces[place.lifetime.index()])
+    }
+
+    /// A region has been mapped at a place.
+    pub(crate) fn mapped(&mut self, place: Place, region: usize) {
+        self.regions[region].places.push(place);
+        self.set_mapping(place, Some(region));
+    }
+
+    /// Nothing is mapped at a place any more.
+    pub(crate) fn unmapped(&mut self, place: Place) {
+        for region in &mut self.regions {
+            region.places.retain(|&other| other != place);
+        }
+        self.set_mapping(place, None);
+    }
+
+    fn set_mapping(&mut self, place: Place, region: Option<usize>) {
+        if let Some(account) = self.accounts.get_mut(&place.job) {
+            account.spaces[place.lifetime.index()].set(place.page, region);
         }
     }
 }

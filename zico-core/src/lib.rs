@@ -64,15 +64,16 @@ extern crate alloc;
 
 mod account;
 mod admission;
-mod alias;
 mod arena;
 mod banker;
 mod device;
 mod error;
+mod extents;
 mod job;
 mod lease;
 mod ledger;
 mod lifetime;
+mod mapping;
 pub mod policy;
 mod pool;
 mod profile;

@@ -15,14 +15,26 @@ use crate::units::{Progress, Regions, Ticks};
 const MAX_STEPS: usize = 256;
 
 /// From here to the next step an iteration takes `demand` regions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Operations made when the step begins.
     pub progress: Progress,
     /// Time since the iteration's start when the step begins.
     pub at: Ticks,
-    /// The most regions charged to the iteration during the step, beside persistent ones.
+    /// The most regions charged to the iteration during the step, beside persistent ones: leased,
+    /// and given up but not yet passed by the device.
     pub demand: Regions,
+    /// The most regions that it has leased during the step, beside persistent ones. The same in each
+    /// repetition of an iteration, whatever the device's pace.
+    pub leased: Regions,
+}
+
+impl Step {
+    /// Takes the larger of each.
+    fn raise(&mut self, other: &Self) {
+        self.demand = self.demand.at_least(other.demand);
+        self.leased = self.leased.at_least(other.leased);
+    }
 }
 
 /// Notes the changes of one running iteration.
@@ -35,18 +47,15 @@ impl Recorder {
     /// From now on the demand is `step.demand`. Calls come in order of progress and time.
     pub(crate) fn note(&mut self, step: Step) {
         match self.steps.last_mut() {
-            Some(last) if last.progress == step.progress && last.demand <= step.demand => {
-                last.demand = step.demand;
-            }
-            Some(last) if last.demand == step.demand => {}
+            Some(last) if last.progress == step.progress => last.raise(&step),
+            Some(last) if (last.demand, last.leased) == (step.demand, step.leased) => {}
             _ => self.steps.push(step),
         }
     }
 
     pub(crate) fn finish(mut self, operations: Progress, length: Ticks) -> Profile {
         if self.steps.first().is_none_or(|first| !first.progress.is_zero() || !first.at.is_zero()) {
-            let start = Step { progress: Progress::ZERO, at: Ticks::ZERO, demand: Regions::ZERO };
-            self.steps.insert(0, start);
+            self.steps.insert(0, Step::default());
         }
         Profile::new(self.steps, operations, length)
     }
@@ -57,7 +66,9 @@ impl Recorder {
 pub struct Profile {
     /// At least one; the first begins at zero; strictly increasing in progress or time.
     steps: Vec<Step>,
-    /// For each step the largest demand from there to the end.
+    /// The largest demand.
+    peak: Regions,
+    /// For each step the most that is leased from there to the end.
     ahead: Vec<Regions>,
     operations: Progress,
     length: Ticks,
@@ -66,11 +77,12 @@ pub struct Profile {
 impl Profile {
     fn new(steps: Vec<Step>, operations: Progress, length: Ticks) -> Self {
         let steps = coarsened(steps);
-        let mut ahead: Vec<Regions> = steps.iter().map(|step| step.demand).collect();
+        let peak = steps.iter().map(|step| step.demand).max().unwrap_or_default();
+        let mut ahead: Vec<Regions> = steps.iter().map(|step| step.leased).collect();
         for i in (1..ahead.len()).rev() {
             ahead[i - 1] = ahead[i - 1].at_least(ahead[i]);
         }
-        Self { steps, ahead, operations, length }
+        Self { steps, peak, ahead, operations, length }
     }
 
     /// The demand as a step function, first step at zero.
@@ -94,12 +106,20 @@ impl Profile {
     /// The largest demand, in regions beside the persistent ones.
     #[must_use]
     pub fn peak(&self) -> Regions {
+        self.peak
+    }
+
+    /// The job's claim: the most that an iteration comes to hold leased, in regions beside the
+    /// persistent ones.
+    #[must_use]
+    pub fn claim(&self) -> Regions {
         self.ahead.first().copied().unwrap_or_default()
     }
 
-    /// The largest demand from `progress` to the end of the iteration: the job's claim. O(log steps).
+    /// The claim of an iteration that has come to `progress`: the most that it holds leased from
+    /// there to its end. O(log steps).
     #[must_use]
-    pub fn peak_from(&self, progress: Progress) -> Regions {
+    pub fn claim_from(&self, progress: Progress) -> Regions {
         self.ahead[self.step_at(progress)]
     }
 
@@ -134,18 +154,13 @@ impl Profile {
         points.extend(older.steps.iter().map(|step| rescale(step.progress, older, self)));
         points.sort_unstable();
         points.dedup();
-        let steps = points.into_iter().map(|progress| Step {
-            progress,
-            at: self.position(progress),
-            demand: self
-                .demand_at(progress)
-                .at_least(older.demand_at(rescale(progress, self, older))),
+        let steps = points.into_iter().map(|progress| {
+            let mut step = Step { progress, at: self.position(progress), ..Step::default() };
+            step.raise(&self.steps[self.step_at(progress)]);
+            step.raise(&older.steps[older.step_at(rescale(progress, self, older))]);
+            step
         });
         Self::new(steps.collect(), self.operations, self.length)
-    }
-
-    fn demand_at(&self, progress: Progress) -> Regions {
-        self.steps[self.step_at(progress)].demand
     }
 
     fn step_at(&self, progress: Progress) -> usize {
@@ -181,23 +196,26 @@ fn rescale(progress: Progress, from: &Profile, to: &Profile) -> Progress {
     Progress::new(u32::try_from(scaled).unwrap_or(u32::MAX))
 }
 
-/// Joins neighbouring steps whose demands differ little, keeping the larger demand, until few
-/// enough are left. The result is never below the original.
+/// Joins neighbouring steps that differ little, keeping the larger figures, until few enough are
+/// left. The result is never below the original.
 fn coarsened(mut steps: Vec<Step>) -> Vec<Step> {
+    let spread = |a: Regions, b: Regions| a.value().abs_diff(b.value());
     let mut tolerance = 0;
     loop {
         let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
-        let mut low = u32::MAX;
+        // The step as it was when the last of `joined` began.
+        let mut first = Step::default();
         for step in steps {
-            let demand = step.demand.value();
             match joined.last_mut() {
-                Some(last) if last.demand.value().max(demand) - low.min(demand) <= tolerance => {
-                    last.demand = last.demand.at_least(step.demand);
-                    low = low.min(demand);
+                Some(last)
+                    if spread(first.demand, step.demand) <= tolerance
+                        && spread(first.leased, step.leased) <= tolerance =>
+                {
+                    last.raise(&step);
                 }
                 _ => {
                     joined.push(step);
-                    low = demand;
+                    first = step;
                 }
             }
         }
@@ -240,9 +258,9 @@ mod tests {
     fn the_claim_is_the_largest_demand_still_ahead() {
         let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 3)], 40, 400);
         for (progress, claim) in [(0, 5), (10, 5), (19, 5), (20, 3), (39, 3), (100, 3)] {
-            assert_eq!(wave.peak_from(Progress::new(progress)), Regions::new(claim));
+            assert_eq!(wave.claim_from(Progress::new(progress)), Regions::new(claim));
         }
-        assert_eq!(wave.peak(), Regions::new(5));
+        assert_eq!((wave.claim(), wave.peak()), (Regions::new(5), Regions::new(6)));
     }
 
     #[test]
@@ -252,12 +270,16 @@ mod tests {
         many.for_each(|step| recorder.note(step));
         let wave = recorder.finish(Progress::new(5000), Ticks::new(5000));
         assert!(wave.steps().len() <= MAX_STEPS);
-        assert_eq!(wave.peak(), Regions::new(900));
-        assert_eq!(wave.peak_from(Progress::new(2500)), Regions::new(900));
+        assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));
+        assert_eq!(wave.claim_from(Progress::new(2500)), Regions::new(900));
         assert!(
-            wave.peak_from(Progress::new(2600)) < Regions::new(20),
+            wave.claim_from(Progress::new(2600)) < Regions::new(20),
             "the peak stays where it was"
         );
+    }
+
+    fn demand_at(profile: &Profile, progress: Progress) -> Regions {
+        profile.steps[profile.step_at(progress)].demand
     }
 
     #[test]
@@ -267,9 +289,9 @@ mod tests {
         let both = long.envelope(&short);
         assert_eq!((both.operations(), both.length()), (long.operations(), long.length()));
         for p in 0..100 {
-            let here = both.demand_at(Progress::new(p));
-            assert!(here >= long.demand_at(Progress::new(p)));
-            assert!(here >= short.demand_at(Progress::new(p / 2)));
+            let here = demand_at(&both, Progress::new(p));
+            assert!(here >= demand_at(&long, Progress::new(p)));
+            assert!(here >= demand_at(&short, Progress::new(p / 2)));
         }
     }
 }

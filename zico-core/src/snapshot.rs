@@ -22,6 +22,8 @@ pub struct Held {
     pub transient: Bytes,
     /// Given up, and not yet passed by the device.
     pub draining: Bytes,
+    /// The most that has been charged to the job at one time.
+    pub peak: Bytes,
 }
 
 impl Held {
@@ -33,10 +35,11 @@ impl Held {
             iteration: leased(Lifetime::Iteration),
             transient: leased(Lifetime::Transient),
             draining: bytes(account.draining),
+            peak: bytes(account.peak),
         }
     }
 
-    /// All of it.
+    /// All of it now.
     #[must_use]
     pub fn total(&self) -> Bytes {
         self.persistent
@@ -91,13 +94,14 @@ impl Snapshot {
     pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> Self {
         let region = Bytes::new(ledger.page_bytes);
         let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
-        let free = ledger.regions.iter().filter(|&(_, state)| state == State::Free).count();
+        let created = || ledger.regions.iter().filter(|region| region.memory.is_some());
+        let free = created().filter(|region| region.state == State::Free).count();
         let job = |account: &Account<D>| JobSnapshot {
             name: account.name.clone(),
             activity: match account.phase {
                 _ if account.gone => Activity::Left,
                 Phase::Idle => Activity::Idle,
-                Phase::Waiting => Activity::Waiting,
+                Phase::Waiting(_) => Activity::Waiting,
                 Phase::Running(_) if account.is_stalled() => Activity::Stalled,
                 Phase::Admitted | Phase::Running(_) => Activity::Running,
             },
@@ -106,8 +110,8 @@ impl Snapshot {
         };
         Self {
             budget: bytes(ledger.regions.len()),
-            held: bytes(ledger.memory.iter().flatten().count() + ledger.spare.len()),
-            free: bytes(free + ledger.spare.len()),
+            held: bytes(created().count()),
+            free: bytes(free),
             jobs: ledger.accounts.values().map(job).collect(),
         }
     }

@@ -103,7 +103,7 @@ mod tests {
         let mut at = 0;
         for &(length, demand) in steps {
             let (progress, demand) = (Progress::new(at), Regions::new(demand));
-            recorder.note(Step { progress, at: Ticks::new(at.into()), demand });
+            recorder.note(Step { progress, at: Ticks::new(at.into()), demand, leased: demand });
             at += length;
         }
         recorder.finish(Progress::new(at), Ticks::new(at.into()))

@@ -159,7 +159,6 @@ impl<'t> Actor<'t> {
                 }
             }
         }
-        self.outcome.peak = self.outcome.peak.at_least(self.held().total());
         Ok(())
     }
 
@@ -248,6 +247,13 @@ impl<'t> Actor<'t> {
         Done::Yes
     }
 
+    /// It has waited for the pool: within an iteration that is a stall, else a delayed start.
+    fn waited(&mut self, since: Ticks, now: Ticks) {
+        let running = self.outcome.spans.last().is_some_and(|span| span.ended.is_none());
+        let sum = if running { &mut self.outcome.stalled } else { &mut self.outcome.start_delay };
+        *sum = sum.saturating_add(now.saturating_sub(since));
+    }
+
     /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
     fn leave(&mut self) -> Result<(), ReplayError> {
         let mut blocks: Vec<(BlockId, Claim)> =
@@ -264,15 +270,11 @@ impl<'t> Actor<'t> {
 
     /// The window has closed.
     pub(super) fn finish(mut self, now: Ticks) -> Result<JobOutcome, ReplayError> {
-        self.outcome.persistent = self.held().persistent;
+        let held = self.held();
+        (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
         self.outcome.iterations_done = self.outcome.iterations as f64 + self.pace.share();
-        if let (Some((op, since)), State::Pool) = (self.pending, self.state) {
-            let waited = now.saturating_sub(since);
-            let wait = match op {
-                Op::Begin { .. } => &mut self.outcome.start_delay,
-                _ => &mut self.outcome.stalled,
-            };
-            *wait = wait.saturating_add(waited);
+        if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
+            self.waited(since, now);
         }
         if self.state != State::Left {
             self.leave()?;

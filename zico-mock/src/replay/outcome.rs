@@ -29,7 +29,7 @@ pub struct JobOutcome {
     pub peak: Bytes,
     /// What is charged to it for persistent blocks, in whole regions, at the end.
     pub persistent: Bytes,
-    /// Time between asking for and getting a start, summed over iterations.
+    /// Time spent waiting for iterations to start, and before the first one for its setup's memory.
     pub start_delay: Ticks,
     /// Time spent waiting for memory within iterations.
     pub stalled: Ticks,

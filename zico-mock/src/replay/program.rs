@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use zico_core::{Lifetime, Ticks};
 
-use crate::trace::{BlockId, Step, Trace};
+use crate::trace::{BlockId, Iteration, Step, Trace};
 
 /// One thing a job does.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ fn repeat_from(trace: &Trace) -> usize {
 
 /// Frees what the last iteration leaves behind and allocates what the next one expects.
 fn seam(trace: &Trace) -> Vec<Step> {
-    let steps = || trace.iterations().iter().flat_map(|iteration| iteration.steps());
+    let steps = || trace.iterations().iter().flat_map(Iteration::steps);
     let mut live: Vec<BlockId> = trace.live_at_start(0);
     let freed: HashSet<BlockId> = steps()
         .filter_map(|step| match step {

@@ -80,7 +80,7 @@ pub fn solo(
     };
     let outcome = replay(&[trace], &config, &mut |_| {})?;
     let job = &outcome.jobs[0];
-    Ok(Solo { peak: outcome.peak_held, persistent: job.persistent, rate: outcome.rate(job) })
+    Ok(Solo { peak: job.peak, persistent: job.persistent, rate: outcome.rate(job) })
 }
 
 /// What jobs need together, from running each alone. With no `region` given it is the one that a

@@ -1,0 +1,208 @@
+//! The pool's device work: fences, physical memory, mappings.
+//!
+//! Everything here runs without the ledger's lock and reports each finished step to the ledger, so
+//! that a call that fails leaves the books true to the device.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::account::{Fence, Space};
+use crate::device::{Device, Passed};
+use crate::error::AllocError;
+use crate::lease::{Backing, Denied, Want};
+use crate::lifetime::Lifetime;
+use crate::pool::Shared;
+use crate::region::{JobKey, Place};
+use crate::sync::Arc;
+use crate::units::Bytes;
+
+impl<D: Device> Shared<D> {
+    /// Backs pages of an arena that has no room.
+    ///
+    /// If the regions cannot be had now, everything that has been given up is fenced, what the
+    /// device has passed is freed, and they are asked for once more.
+    pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
+        self.reap(job).map_err(AllocError::Device)?;
+        let mut again = false;
+        let backings = loop {
+            let now = self.device.now();
+            let mut ledger = self.ledger.lock();
+            match ledger.lease(job, want, now) {
+                Ok(backings) => break backings,
+                Err(Denied::Never(shortage)) => return Err(AllocError::OutOfMemory(shortage)),
+                Err(Denied::Busy(shortage)) if again => {
+                    let stuck = ledger.is_stuck();
+                    drop(ledger);
+                    if stuck {
+                        // One of those who wait is to be told that it is out of memory.
+                        self.changed();
+                    }
+                    return Err(AllocError::Busy(shortage));
+                }
+                Err(Denied::Busy(_)) => again = true,
+            }
+            drop(ledger);
+            self.reclaim().map_err(AllocError::Device)?;
+        };
+        let done = backings.iter().try_for_each(|backing| self.back(job, want.lifetime, backing));
+        done.map_err(|error| {
+            let now = self.device.now();
+            self.ledger.lock().revoke(job, want.lifetime, &backings, now);
+            self.changed();
+            AllocError::Device(error)
+        })
+    }
+
+    /// Sees to it that a granted region is mapped at its page.
+    fn back(&self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> Result<(), D::Error> {
+        if backing.mapped {
+            return Ok(());
+        }
+        let place = Place { job, lifetime, page: backing.page };
+        let (memory, stale) = {
+            let ledger = self.ledger.lock();
+            let region = &ledger.regions[backing.region];
+            // Without aliases a region has to leave its other pages first.
+            let others: &[Place] = if self.aliases { &[] } else { &region.places };
+            let occupied =
+                ledger.space(place).is_some_and(|space| space.region(place.page).is_some());
+            let stale: Vec<Place> =
+                others.iter().copied().chain(occupied.then_some(place)).collect();
+            (region.memory.clone(), stale)
+        };
+        for stale in stale {
+            self.unmap(stale)?;
+        }
+        let memory = match memory {
+            Some(memory) => memory,
+            None => self.create(backing.region)?,
+        };
+        let Some(range) = self.range(place) else { return Ok(()) };
+        self.device.map(&range, self.offset(place.page), &memory)?;
+        self.ledger.lock().mapped(place, backing.region);
+        Ok(())
+    }
+
+    fn create(&self, region: usize) -> Result<Arc<D::Memory>, D::Error> {
+        let memory = Arc::new(self.device.create(self.region)?);
+        self.ledger.lock().regions[region].memory = Some(memory.clone());
+        Ok(memory)
+    }
+
+    /// Takes away the mapping at a page that no work uses.
+    fn unmap(&self, place: Place) -> Result<(), D::Error> {
+        if let Some(range) = self.range(place) {
+            self.device.unmap(&range, self.offset(place.page), self.region)?;
+            self.ledger.lock().unmapped(place);
+        }
+        Ok(())
+    }
+
+    fn range(&self, place: Place) -> Option<Arc<D::Range>> {
+        self.ledger.lock().space(place).map(|space| space.range.clone())
+    }
+
+    fn offset(&self, page: u64) -> Bytes {
+        Bytes::new(page.saturating_mul(self.region.value()))
+    }
+
+    /// Takes back pages that an arena has emptied.
+    pub(crate) fn give_back(&self, job: JobKey, lifetime: Lifetime, pages: Range<u64>) {
+        let now = self.device.now();
+        let (full, more_room) = self.ledger.lock().give_back(job, lifetime, pages, now);
+        if more_room {
+            self.admit();
+        }
+        if full {
+            // A failure leaves them in the open batch, which the next poll fences.
+            let _ = self.fence(job);
+        }
+    }
+
+    /// Fences a job's open batch.
+    pub(crate) fn fence(&self, job: JobKey) -> Result<(), D::Error> {
+        let closed = self.ledger.lock().close_batch(job);
+        let Some((stream, batch, regions)) = closed else { return Ok(()) };
+        match self.device.record(stream) {
+            Ok(event) => {
+                self.ledger.lock().fenced(job, Fence { batch, regions, event });
+                Ok(())
+            }
+            Err(error) => {
+                self.ledger.lock().reopen(job, batch, regions);
+                Err(error)
+            }
+        }
+    }
+
+    /// Fences the open batches that are due, frees all that the device has passed, and clears up
+    /// after the jobs that have left.
+    pub(crate) fn reclaim(&self) -> Result<(), D::Error> {
+        let due = self.ledger.lock().due();
+        due.into_iter().try_for_each(|job| self.fence(job))?;
+        let jobs: Vec<JobKey> = self.ledger.lock().accounts.keys().copied().collect();
+        jobs.into_iter().try_for_each(|job| self.reap(job))?;
+        self.clear_up()
+    }
+
+    /// Frees what a job has given up and the device has passed.
+    fn reap(&self, job: JobKey) -> Result<(), D::Error> {
+        loop {
+            let oldest = self.ledger.lock().oldest_fence(job);
+            let Some(fence) = oldest else { return Ok(()) };
+            match self.device.query(&fence.event) {
+                Ok(Passed::Yes) => {
+                    let now = self.device.now();
+                    self.ledger.lock().passed(job, &fence, now);
+                    self.changed();
+                }
+                result => {
+                    self.ledger.lock().not_passed(job, fence);
+                    return result.map(|_| ());
+                }
+            }
+        }
+    }
+
+    /// Takes away the mappings and ranges of jobs that have left. What the device refuses stays for
+    /// the next time.
+    fn clear_up(&self) -> Result<(), D::Error> {
+        let departed = core::mem::take(&mut self.ledger.lock().departed);
+        let mut result = Ok(());
+        for (job, lifetime, mut space) in departed {
+            let emptied = self.empty(job, lifetime, &mut space);
+            let range = match (&emptied, Arc::try_unwrap(space.range)) {
+                (Ok(()), Ok(range)) => match self.device.release(range) {
+                    Ok(()) => continue,
+                    Err(refused) => {
+                        result = Err(refused.error);
+                        Arc::new(refused.resource)
+                    }
+                },
+                // Something is still mapped, or another thread is about to use the range.
+                (_, range) => {
+                    result = emptied.and(result);
+                    range.map_or_else(|shared| shared, Arc::new)
+                }
+            };
+            space.range = range;
+            self.ledger.lock().departed.push((job, lifetime, space));
+        }
+        result
+    }
+
+    fn empty(
+        &self,
+        job: JobKey,
+        lifetime: Lifetime,
+        space: &mut Space<D::Range>,
+    ) -> Result<(), D::Error> {
+        let pages: Vec<u64> = space.mapped().map(|(page, _)| page).collect();
+        pages.into_iter().try_for_each(|page| {
+            self.device.unmap(&space.range, self.offset(page), self.region)?;
+            space.set(page, None);
+            self.ledger.lock().unmapped(Place { job, lifetime, page });
+            Ok(())
+        })
+    }
+}
