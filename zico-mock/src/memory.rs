@@ -256,3 +256,34 @@ fn within(range: Span, at: Bytes, len: Bytes) -> Result<Piece, MockError> {
         _ => Err(MockError::BeyondRange { at, len, range: Bytes::new(range.len) }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn translation_merges_what_is_contiguous_and_finds_holes() {
+        let unit = Bytes::mib(2);
+        let mut space = Space::new(Caps::new(unit, Bytes::gib(1), Features::ALIASES));
+        let range = space.reserve(Bytes::mib(16), unit).unwrap();
+        let memory: Vec<_> = (0..3).map(|_| space.create(unit).unwrap()).collect();
+        // Units 0, 1 and 2 of the device, then unit 1 again; nothing behind.
+        for (at, index) in [(0, 0), (2, 1), (4, 2), (6, 1)] {
+            space.map(range, Bytes::mib(at), memory[index]).unwrap();
+        }
+        let mib = |n: u64| Bytes::mib(n).value();
+        let translate = |at: u64, len: u64| {
+            let mut pieces = Vec::new();
+            let addr = Addr::new(range.base + mib(at));
+            let found = space.translate(addr, Bytes::mib(len), &mut pieces);
+            found.map(|()| pieces.iter().map(|p| (p.start, p.end)).collect::<Vec<_>>())
+        };
+        assert_eq!(translate(1, 4), Ok(vec![(mib(1), mib(5))]));
+        assert_eq!(translate(3, 5), Ok(vec![(mib(3), mib(6)), (mib(2), mib(4))]));
+        assert_eq!(translate(3, 0), Ok(vec![]));
+        assert_eq!(translate(7, 2), Err(Addr::new(range.base + mib(8))));
+        assert_eq!(translate(9, 1), Err(Addr::new(range.base + mib(9))));
+        let past_the_end = space.translate(Addr::MAX, Bytes::mib(1), &mut Vec::new());
+        assert_eq!(past_the_end, Err(Addr::MAX));
+    }
+}

@@ -31,8 +31,9 @@ pub struct Access {
 
 impl Access {
     fn meets(&self, place: Piece) -> bool {
-        self.addr.value() < place.end
-            && self.addr.value().saturating_add(self.len.value()) > place.start
+        let start = self.addr.value();
+        let end = start.saturating_add(self.len.value());
+        start.max(place.start) < end.min(place.end)
     }
 }
 

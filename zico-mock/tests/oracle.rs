@@ -177,7 +177,9 @@ fn both_addresses_of_aliased_memory_are_one() {
     bench.disown(1, last_byte);
     bench.device.run_until_idle();
     bench.disown(0, stitched);
-    let _now_free = bench.own(1, 2, 0, 2048);
+    // Both pieces of it are free now.
+    let _start = bench.own(1, 2, 0, 2048);
+    let _end = bench.own(1, 3, 4096, 4096);
     bench.only();
 }
 
@@ -314,6 +316,22 @@ fn giving_up_on_another_stream_before_it_began() {
     bench.advance(10);
     let _free = bench.own(1, 2, 0, 64);
     bench.only();
+}
+
+#[test]
+fn a_claim_that_is_spoilt_and_given_up_too_soon_is_gone_when_its_stream_gets_there() {
+    let bench = Bench::new();
+    bench.launch(0, 10);
+    let spoilt = bench.own(0, 1, 0, 64);
+    bench.device.unmap(&bench.range, Bytes::ZERO, UNIT).unwrap();
+    bench.disown(1, spoilt);
+    bench.launch(1, 20);
+    let next = bench.own(1, 2, 2048, 64);
+    bench.touch(1, 2, 2048, 64);
+    bench.disown(1, next);
+    bench.device.run_until_idle();
+    let _free = bench.own(0, 3, 2048, 64);
+    assert!(matches!(bench.only().kind, ViolationKind::UnmapInUse { owner: 1, .. }));
 }
 
 #[test]

@@ -243,3 +243,62 @@ fn the_result_does_not_depend_on_the_steps_in_which_time_advances() {
         assert_eq!(mixture(step), (reached.clone(), completed.clone()), "steps of {step}");
     }
 }
+
+/// When each launch of each stream finishes, nanosecond by nanosecond in 60ths of one, which
+/// divide evenly by every U that three launches of 0.5 or 1 can have.
+fn by_the_nanosecond(streams: &[Vec<(u64, u16)>]) -> Vec<Vec<u64>> {
+    let mut finished = vec![Vec::new(); streams.len()];
+    let mut done = vec![0; streams.len()];
+    let mut now = 0;
+    loop {
+        let running: Vec<_> =
+            streams.iter().zip(&finished).map(|(launches, f)| launches.get(f.len())).collect();
+        let sum: u64 = running.iter().flatten().map(|(_, permille)| u64::from(*permille)).sum();
+        if sum == 0 {
+            return finished;
+        }
+        now += 1;
+        for (stream, launch) in running.into_iter().enumerate() {
+            let Some((work, _)) = launch else { continue };
+            done[stream] += 60_000 / sum.max(1_000);
+            if done[stream] >= 60 * work {
+                finished[stream].push(now);
+                done[stream] = 0;
+            }
+        }
+    }
+}
+
+#[test]
+fn the_timeline_agrees_with_one_that_counts_every_nanosecond() {
+    let mut seed = 5u64;
+    for _ in 0..200 {
+        let mut random = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        let streams: Vec<Vec<_>> = (0..3)
+            .map(|_| {
+                let length = random(12);
+                (0..length)
+                    .map(|_| (1 + random(40), [500, 1_000][usize::from(random(2) == 0)]))
+                    .collect()
+            })
+            .collect();
+        let mut bench = Bench::new(3);
+        for (stream, launches) in streams.iter().enumerate() {
+            for (work, permille) in launches {
+                bench.launch(stream, *work, *permille);
+            }
+        }
+        let mut finished = vec![Vec::new(); 3];
+        while let Some(moment) = bench.next() {
+            bench.advance(moment);
+            for (stream, finished) in finished.iter_mut().enumerate() {
+                let completed = usize::try_from(bench.timeline.completed(stream)).unwrap();
+                finished.resize(completed, moment);
+            }
+        }
+        assert_eq!(finished, by_the_nanosecond(&streams), "{streams:?}");
+    }
+}
