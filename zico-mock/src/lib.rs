@@ -1,3 +1,4 @@
 //! WIP
 
+pub mod bundled;
 pub mod trace;
