@@ -13,7 +13,7 @@ use super::MAX_EVENTS;
 pub struct Stopped {
     /// The event in `traceEvents`, counted from zero; nothing outside of it.
     pub record: Option<u32>,
-    /// The line, counted from one.
+    /// The line, counted from one; zero if it was not the text that went wrong but its file.
     pub line: usize,
     /// The byte in the line, counted from one.
     pub column: usize,
@@ -21,10 +21,14 @@ pub struct Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(record) = self.record {
-            write!(f, "record {record} of traceEvents, ")?;
+        match self.record {
+            Some(record) => write!(f, "record {record} of traceEvents")?,
+            None => f.write_str("outside of traceEvents")?,
         }
-        write!(f, "line {} column {}", self.line, self.column)
+        match self.line {
+            0 => Ok(()),
+            line => write!(f, ", line {line} column {}", self.column),
+        }
     }
 }
 
