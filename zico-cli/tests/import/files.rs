@@ -120,6 +120,15 @@ fn files_that_are_of_no_use_are_named_with_the_reason() {
     assert!(matches!(folder.problem, Problem::Io(_)), "{folder:?}");
 }
 
+/// What bounds a record does not bound a file.
+#[test]
+fn long_profiles_are_read_to_the_end() {
+    let filler = format!("{{\"name\": \"{}\"}}, ", "x".repeat(1 << 20));
+    let json = unzip(SAMPLE).replacen("[{", &format!("[{}{{", filler.repeat(66)), 1);
+    let read = kineto::read(json.as_bytes(), String::new(), String::new());
+    assert_eq!(read.unwrap().iterations(), sample().iterations());
+}
+
 #[test]
 fn converting_keeps_all_but_the_description() {
     let input = file("to-convert.json.gz", SAMPLE);

@@ -63,13 +63,15 @@ fn iterations_reach_to_the_next_one_and_the_last_to_its_end() {
     let events = [
         annotation("iteration", "100", "50"),
         annotation("iteration", "200", "50"),
+        memory("10", 7, 16), // freed in the teardown, so kept by all iterations
+        memory("250", 7, -16),
         memory("170", 8, 64),  // between the marks
         memory("210", 8, -64), // in the second iteration
         memory("220", 9, 32),
         memory("250", 9, -32), // teardown: the mark has just ended
     ];
     let trace = read(&events).unwrap();
-    assert_eq!(short(&trace), ["", "iteration 0=64", "free 0, iteration 1=32"]);
+    assert_eq!(short(&trace), ["persistent 0=16", "iteration 1=64", "free 1, iteration 2=32"]);
     let recorded: Vec<_> = trace.iterations().iter().map(Iteration::recorded).collect();
     assert_eq!(recorded, [Ticks::micros(100), Ticks::micros(50)]);
 }
@@ -136,7 +138,7 @@ fn transient_is_what_one_outermost_operator_of_one_iteration_keeps_to_itself() {
         memory("150", 3, 3), // in no operator
         memory("151", 3, -3),
         // An operator that runs from one iteration into the next.
-        op("190", "8").replace("\"dur\": 8", "\"dur\": 20"),
+        op("190", "20"),
         memory("195", 4, 4),
         annotation("iteration", "200", "50"),
         memory("205", 4, -4),
@@ -144,11 +146,14 @@ fn transient_is_what_one_outermost_operator_of_one_iteration_keeps_to_itself() {
         op("220", "9").replace("\"tid\": 1", "\"tid\": \"worker\""),
         memory("221", 5, 5),
         memory("222", 5, -5),
+        // And the other way round.
+        memory("132", 6, 6).replace("\"tid\": 1", "\"tid\": \"worker\""),
+        memory("133", 6, -6).replace("\"tid\": 1", "\"tid\": \"worker\""),
     ];
     let trace = read(&events).unwrap();
     let lifetimes: Vec<_> = trace.blocks().iter().map(|block| block.lifetime).collect();
     use Lifetime::{Iteration as Short, Transient};
-    assert_eq!(lifetimes, [Transient, Short, Short, Short, Short]);
+    assert_eq!(lifetimes, [Transient, Short, Short, Short, Short, Short]);
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn accelerators_go_before_the_cpu() {
         gpu(0, memory("20", 1, 2)), // the same address on another device
         memory("30", 1, -1),
         gpu(0, memory("40", 1, -2)),
-        memory("50", 1, 0),
+        gpu(0, memory("50", 1, 0)), // an address without memory
     ];
     assert_eq!(steps_of(&events), ["", "iteration 0=2, free 0"]);
     events.push(gpu(3, memory("60", 1, 1)));
