@@ -1,1 +1,4 @@
 //! WIP
+
+pub mod convert;
+pub mod import;

@@ -66,6 +66,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bundled;
 mod clock;
 mod device;
 mod error;

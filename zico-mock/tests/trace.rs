@@ -91,6 +91,10 @@ fn waves_give_the_most_of_each_span() {
     assert_eq!(wave(1, 2), [170, 1170]);
     assert_eq!(wave(1, 0), []);
     assert_eq!(wave(2, 8), []);
+    // What is freed where one bucket ends is not in the next one.
+    let falling = vec![alloc(0, 9, Lifetime::Iteration), launch(10), free(0), launch(10)];
+    let falling = trace(vec![], vec![falling]).unwrap();
+    assert_eq!(falling.wave(0, 2), [Bytes::new(9), Bytes::ZERO]);
     let idle = trace(vec![], vec![vec![alloc(0, 9, Lifetime::Iteration)]]).unwrap();
     assert_eq!(idle.wave(0, 2), [Bytes::new(9), Bytes::new(9)]);
 }

@@ -61,11 +61,11 @@ impl<'t> Actor<'t> {
         trace: &'t Trace,
         config: &ReplayConfig,
         pool: &Pool<MockDevice>,
-    ) -> Self {
+    ) -> Result<Self, ReplayError> {
         let device = pool.device().clone();
         let stream = device.add_stream();
-        Self {
-            job: Some(pool.join(name.clone(), stream)),
+        Ok(Self {
+            job: Some(pool.join(name.clone(), stream)?),
             device,
             stream,
             tag: index,
@@ -80,7 +80,7 @@ impl<'t> Actor<'t> {
             wanted: config.iterations,
             pace: Pace::default(),
             outcome: JobOutcome::new(name),
-        }
+        })
     }
 
     /// When the host can go on, unless it waits.

@@ -196,7 +196,7 @@ impl<'t> Replay<'t> {
                 n => format!("{} #{}", trace.name(), n + 1),
             };
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
-            actors.push(Actor::new(tag, name, trace, config, &pool));
+            actors.push(Actor::new(tag, name, trace, config, &pool)?);
         }
         let seen = pool.generation();
         Ok(Self {

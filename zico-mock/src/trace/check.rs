@@ -56,7 +56,10 @@ pub enum TraceError {
         block: BlockId,
     },
     /// A block is freed that is not alive.
-    #[error("{place}: {block} is freed but {}", if *.before { "was freed before" } else { "was never allocated" })]
+    #[error(
+        "{place}: {block} is freed but was {}",
+        if *.before { "freed before" } else { "never allocated" }
+    )]
     NotAlive {
         /// The free.
         place: Place,

@@ -46,9 +46,9 @@ pub const MAGIC: [u8; 6] = *b"ZTRACE";
 /// The version that follows [`MAGIC`] in the files that this library reads and writes.
 pub const VERSION: u8 = 1;
 
-/// The most bytes of content a file may inflate to: 64 MiB, some fifty times what the longest of
-/// the bundled traces has. What a reader allocates is in proportion to the content it has read,
-/// sixteen bytes for one at the most, so this also bounds what a malicious file can cost.
+/// The most bytes of content a file may inflate to: 64 MiB, over a hundred times what the longest
+/// of the bundled traces has. What a reader allocates is in proportion to the content it has read,
+/// some forty bytes for one at the most, so this also bounds what a malicious file can cost.
 pub const MAX_CONTENT: u64 = 64 << 20;
 
 /// Why a file is no trace. Offsets count bytes of inflated content, records count steps over the

@@ -16,7 +16,7 @@
 //! To run iterations again after the last one, first free what is still alive and not
 //! persistent, and allocate [`Trace::live_at_start`] of the iteration to go on with.
 //!
-//! [`format`] describes the files in which traces are kept.
+//! [`mod@format`] describes the files in which traces are kept.
 
 mod check;
 pub mod format;

@@ -1,0 +1,92 @@
+//! `zico convert`: makes a `.ztrace` of a recorded profile.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zico_mock::trace::Trace;
+
+use crate::import::{self, ImportError};
+
+/// What a converted trace is called, where that should not be derived from its file.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Its name in reports.
+    pub name: Option<String>,
+    /// Who made it from what, in free text.
+    pub provenance: Option<String>,
+}
+
+/// What has been converted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The name of the trace.
+    pub name: String,
+    /// The length of the file read, in bytes.
+    pub read: u64,
+    /// The length of the file written, in bytes.
+    pub written: u64,
+    /// Iterations in the trace.
+    pub iterations: usize,
+    /// Blocks in the trace, those of the setup included.
+    pub blocks: usize,
+    /// Blocks alive when the first iteration starts.
+    pub setup_blocks: usize,
+    /// Launches in all iterations.
+    pub launches: usize,
+}
+
+/// Why nothing was converted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    /// The input is no recorded job.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The output could not be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// The output.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Reads any file that [`import::open`] reads, and writes the trace in it to `output`, over what
+/// may be there. The input is read in full before anything is written.
+///
+/// # Errors
+///
+/// The input cannot be imported, or the output not be written.
+pub fn convert(
+    input: &Path,
+    output: &Path,
+    description: Description,
+) -> Result<Summary, ConvertError> {
+    let trace = import::open(input)?;
+    let Description { name, provenance } = description;
+    let name = name.unwrap_or_else(|| trace.name().to_owned());
+    let provenance = provenance.unwrap_or_else(|| trace.provenance().to_owned());
+    let trace = trace.described(name, provenance);
+
+    let failed = |source| ConvertError::Write { path: output.to_owned(), source };
+    let length = |path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let read = length(input);
+    let mut file = Vec::new();
+    trace.write(&mut file).map_err(failed)?;
+    fs::write(output, &file).map_err(failed)?;
+    Ok(summary(&trace, read, file.len() as u64))
+}
+
+fn summary(trace: &Trace, read: u64, written: u64) -> Summary {
+    let stats = trace.stats();
+    Summary {
+        name: trace.name().to_owned(),
+        read,
+        written,
+        iterations: trace.iterations().len(),
+        blocks: trace.blocks().len(),
+        setup_blocks: trace.setup().len(),
+        launches: stats.iterations.iter().map(|iteration| iteration.launches).sum(),
+    }
+}

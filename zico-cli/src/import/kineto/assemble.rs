@@ -1,0 +1,104 @@
+//! The steps of a trace, put together from the events of a profile.
+
+use std::collections::BTreeSet;
+
+use zico_core::Ticks;
+use zico_mock::trace::{Iteration, Step};
+
+use super::blocks::History;
+use super::error::KinetoError;
+use super::events::{Mark, Memory, Recording};
+use super::launches::launches;
+
+/// The setup and the iterations of the recorded job.
+pub(super) fn steps(recording: Recording) -> Result<(Vec<Step>, Vec<Iteration>), KinetoError> {
+    let Recording { memory, ops, iterations, profiler_steps, phases } = recording;
+    let memory = of_one_device(memory)?;
+    let marks = Marks::new(if iterations.is_empty() { profiler_steps } else { iterations })?;
+    let (setup, mut timed) = History::of(&memory, &marks, &ops)?.steps(marks.count());
+
+    timed.extend(phases.iter().map(|(phase, mark)| Timed {
+        at: mark.start,
+        record: mark.record,
+        step: Step::Phase(*phase),
+    }));
+    let launches = launches(&ops, memory.iter().map(|event| event.at));
+    timed.extend(launches.iter().map(|launch| Timed {
+        at: launch.start,
+        record: u32::MAX,
+        step: Step::Launch { work: Ticks::new(launch.work) },
+    }));
+    timed.sort_by_key(|step| (step.at, step.record));
+    Ok((setup, marks.iterations(&timed)))
+}
+
+/// A step and its moment. Among those of one moment, `record` decides: the order in the file, and
+/// launches last, because what happens at the moment in which a launch starts is what starts it.
+pub(super) struct Timed {
+    pub(super) at: i64,
+    pub(super) record: u32,
+    pub(super) step: Step,
+}
+
+/// The memory events of the one accelerator, or of the CPU if there is none, in order of time.
+fn of_one_device(mut memory: Vec<Memory>) -> Result<Vec<Memory>, KinetoError> {
+    const CPU: i32 = 0;
+    let devices: BTreeSet<_> = memory.iter().map(|event| event.device).collect();
+    let mut accelerators = devices.iter().copied().filter(|&(kind, _)| kind != CPU);
+    match (accelerators.next(), accelerators.next()) {
+        (Some(first), Some(second)) => return Err(KinetoError::SeveralDevices { first, second }),
+        (Some(device), None) => memory.retain(|event| event.device == device),
+        _ if memory.is_empty() => return Err(KinetoError::NoMemory),
+        _ => {}
+    }
+    memory.sort_by_key(|event| event.at);
+    Ok(memory)
+}
+
+/// The marks of iterations: at least one, in order of time, none overlapping another.
+pub(super) struct Marks {
+    marks: Vec<Mark>,
+    /// When the last iteration ends.
+    end: i64,
+}
+
+impl Marks {
+    fn new(mut marks: Vec<Mark>) -> Result<Self, KinetoError> {
+        marks.sort_by_key(|mark| mark.start);
+        for pair in marks.windows(2) {
+            if pair[1].start < pair[0].end {
+                let (record, earlier) = (pair[1].record, pair[0].record);
+                return Err(KinetoError::Overlap { record, earlier });
+            }
+        }
+        let end = marks.last().ok_or(KinetoError::NoIterations)?.end;
+        Ok(Self { marks, end })
+    }
+
+    /// How many iterations there are.
+    pub(super) fn count(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// When the last iteration ends. What happens from then on is not in the trace.
+    pub(super) fn end(&self) -> i64 {
+        self.end
+    }
+
+    /// The iteration that owns a moment before the end; nothing before the first one.
+    pub(super) fn owner(&self, at: i64) -> Option<usize> {
+        self.marks.partition_point(|mark| mark.start <= at).checked_sub(1)
+    }
+
+    /// Cuts steps in order of time into iterations.
+    fn iterations(&self, steps: &[Timed]) -> Vec<Iteration> {
+        let ends = self.marks[1..].iter().map(|mark| mark.start).chain([self.end]);
+        let iterations = self.marks.iter().zip(ends).map(|(mark, end)| {
+            let from = steps.partition_point(|step| step.at < mark.start);
+            let to = steps.partition_point(|step| step.at < end);
+            let steps = steps[from..to].iter().map(|timed| timed.step).collect();
+            Iteration::new(steps, Ticks::new(end.abs_diff(mark.start)))
+        });
+        iterations.collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a file is not the profile of a training job.
+
+use std::fmt;
+use std::io;
+
+use zico_core::Bytes;
+use zico_mock::trace::TraceError;
+
+use super::MAX_EVENTS;
+
+/// Where reading stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// The event in `traceEvents`, counted from zero; nothing outside of it.
+    pub record: Option<u32>,
+    /// The line, counted from one; zero if it was not the text that went wrong but its file.
+    pub line: usize,
+    /// The byte in the line, counted from one.
+    pub column: usize,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.record {
+            Some(record) => write!(f, "record {record} of traceEvents")?,
+            None => f.write_str("outside of traceEvents")?,
+        }
+        match self.line {
+            0 => Ok(()),
+            line => write!(f, ", line {line} column {}", self.column),
+        }
+    }
+}
+
+/// Why a file is not the profile of a training job. Records are events in `traceEvents`, counted
+/// from zero.
+#[derive(Debug, thiserror::Error)]
+pub enum KinetoError {
+    /// The file is broken JSON.
+    #[error("the JSON is broken ({0})", .stopped)]
+    Json {
+        /// Where.
+        stopped: Stopped,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// The JSON, or the gzip file that it is in, ends too early.
+    #[error("the file is cut off ({stopped}): was the export interrupted?")]
+    CutOff {
+        /// Where.
+        stopped: Stopped,
+    },
+    /// The file cannot be read on, or cannot be decompressed.
+    #[error("the file cannot be read on ({stopped})")]
+    Io {
+        /// Where.
+        stopped: Stopped,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is of some other program.
+    #[error("the JSON has no traceEvents: it is no profile of the PyTorch profiler")]
+    NoTraceEvents,
+    /// The profile is longer than any that is accepted.
+    #[error("the profile has more than {MAX_EVENTS} operators and memory events: record less")]
+    TooMany,
+    /// An event lacks something, or has nonsense in its place.
+    #[error("record {record}: {field} {found}", found = match .found {
+        Some(text) => format!("is {text}"),
+        None => "is missing".to_owned(),
+    })]
+    Field {
+        /// The event.
+        record: u32,
+        /// The field of it.
+        field: &'static str,
+        /// What stands there, cut off where it is long; nothing if the field is missing.
+        found: Option<String>,
+    },
+    /// Nothing is said about memory.
+    #[error("the profile has no memory events: record it with profile(profile_memory=True)")]
+    NoMemory,
+    /// Nothing is said about iterations.
+    #[error(
+        "the profile has no iterations: it has neither annotations named \"iteration\" \
+         (put `with record_function(\"iteration\"):` around each) nor \"ProfilerStep#N\" \
+         (give the profiler a schedule and call its step() after each)"
+    )]
+    NoIterations,
+    /// Two marks of iterations overlap, so it is unclear where one ends.
+    #[error("record {record}: the iteration starts before that of record {earlier} ends")]
+    Overlap {
+        /// The mark that starts later.
+        record: u32,
+        /// The mark that starts earlier.
+        earlier: u32,
+    },
+    /// More than one accelerator is used. A trace is of one.
+    #[error(
+        "the profile has memory events of several accelerators, such as device {} of type {} and \
+         device {} of type {}: record one at a time", .first.1, .first.0, .second.1, .second.0
+    )]
+    SeveralDevices {
+        /// `Device Type` and `Device Id` of one.
+        first: (i32, i32),
+        /// `Device Type` and `Device Id` of another one.
+        second: (i32, i32),
+    },
+    /// Memory is allocated that is in use.
+    #[error("record {record}: {address:#x} is allocated, but is in use since record {earlier}")]
+    InUse {
+        /// The allocation.
+        record: u32,
+        /// The address.
+        address: i64,
+        /// The allocation before.
+        earlier: u32,
+    },
+    /// A free is of another size than its allocation.
+    #[error(
+        "record {record}: {} bytes are freed at {address:#x}, where record {earlier} allocated {}",
+        .freed.value(), .allocated.value()
+    )]
+    SizeDiffers {
+        /// The free.
+        record: u32,
+        /// The address.
+        address: i64,
+        /// The size in the free.
+        freed: Bytes,
+        /// The allocation.
+        earlier: u32,
+        /// The size in the allocation.
+        allocated: Bytes,
+    },
+    /// The events make no job.
+    #[error("the events make no trace")]
+    Trace(#[from] TraceError),
+}

@@ -1,0 +1,301 @@
+//! The part of a profile that is used, taken out of the file as it is read.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::rc::Rc;
+
+use serde::Deserialize;
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use zico_mock::trace::Phase;
+
+use super::error::{KinetoError, Stopped};
+use super::{MAX_EVENTS, nanoseconds};
+
+/// What is used of a profile. Times are nanoseconds from any origin, threads are numbered as they
+/// come, records are positions in `traceEvents`.
+#[derive(Default)]
+pub(super) struct Recording {
+    pub(super) memory: Vec<Memory>,
+    pub(super) ops: Vec<Op>,
+    /// Annotations named `iteration`.
+    pub(super) iterations: Vec<Mark>,
+    /// Annotations named `ProfilerStep#N`.
+    pub(super) profiler_steps: Vec<Mark>,
+    pub(super) phases: Vec<(Phase, Mark)>,
+}
+
+/// Memory is allocated (`bytes` is positive) or freed (negative), never zero.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) at: i64,
+    pub(super) address: i64,
+    pub(super) bytes: i64,
+    /// `Device Type` and `Device Id`.
+    pub(super) device: (i32, i32),
+    pub(super) thread: u32,
+    pub(super) record: u32,
+}
+
+/// An operator runs.
+#[derive(Clone, Copy)]
+pub(super) struct Op {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) thread: u32,
+}
+
+/// The time from `start` to before `end` is annotated.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) record: u32,
+}
+
+/// Reads a profile to its end.
+pub(super) fn read(from: impl Read) -> Result<Recording, KinetoError> {
+    let left = Rc::new(Cell::new(LONGEST_RECORD));
+    let file = BufReader::with_capacity(1 << 16, Limited { from, left: Rc::clone(&left) });
+    let mut json = serde_json::Deserializer::from_reader(file);
+    let mut reader = Reader { left, ..Reader::default() };
+    match (&mut json).deserialize_map(Profile(&mut reader)).and_then(|()| json.end()) {
+        Err(error) => Err(reader.failed.take().unwrap_or_else(|| reader.explain(error))),
+        Ok(()) if !reader.found => Err(KinetoError::NoTraceEvents),
+        Ok(()) => Ok(reader.recording),
+    }
+}
+
+/// The most bytes between two events of a profile: 64 MiB. Without a limit a small compressed file
+/// could have the JSON parser hold a text of any length.
+const LONGEST_RECORD: usize = 64 << 20;
+
+/// Fails once `left` bytes have been read.
+struct Limited<R> {
+    from: R,
+    left: Rc<Cell<usize>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(left) = self.left.get().checked_sub(buffer.len()) else {
+            return Err(io::Error::other("a single record takes more than 64 MiB"));
+        };
+        let read = self.from.read(buffer)?;
+        self.left.set(left + (buffer.len() - read));
+        Ok(read)
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    recording: Recording,
+    /// How many bytes may be read before the next event.
+    left: Rc<Cell<usize>>,
+    /// Whether there were `traceEvents`.
+    found: bool,
+    /// The event that is being read, while one is.
+    record: Option<u32>,
+    /// Numbers of threads, by `pid` and `tid`.
+    threads: HashMap<String, u32>,
+    /// Why an event was not accepted: errors of the parser can only carry text.
+    failed: Option<KinetoError>,
+}
+
+impl Reader {
+    fn explain(&self, error: serde_json::Error) -> KinetoError {
+        let stopped = Stopped { record: self.record, line: error.line(), column: error.column() };
+        match (error.classify(), error.io_error_kind()) {
+            (Category::Eof, _) | (_, Some(io::ErrorKind::UnexpectedEof)) => {
+                KinetoError::CutOff { stopped }
+            }
+            (Category::Io, _) => KinetoError::Io { stopped, source: error.into() },
+            _ => KinetoError::Json { stopped, source: error },
+        }
+    }
+}
+
+/// The whole file.
+struct Profile<'a>(&'a mut Reader);
+
+impl<'de> Visitor<'de> for Profile<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with traceEvents, as the PyTorch profiler exports it")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            self.0.left.set(LONGEST_RECORD);
+            if key == "traceEvents" {
+                self.0.found = true;
+                map.next_value_seed(Events(self.0))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The list of events.
+struct Events<'a>(&'a mut Reader);
+
+impl<'de> DeserializeSeed<'de> for Events<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Events<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let reader = self.0;
+        for record in 0.. {
+            reader.record = Some(record);
+            reader.left.set(LONGEST_RECORD);
+            let Some(event) = list.next_element::<Event>()? else { break };
+            if let Err(error) = reader.recording.add(&event, record, &mut reader.threads) {
+                reader.failed = Some(error);
+                return Err(A::Error::custom("not accepted"));
+            }
+        }
+        reader.record = None;
+        Ok(())
+    }
+}
+
+/// An event, with the text of its fields: few events are used, and of those that are not, the
+/// fields may have any type.
+#[derive(Deserialize)]
+struct Event {
+    ph: Option<Box<RawValue>>,
+    cat: Option<Box<RawValue>>,
+    name: Option<Box<RawValue>>,
+    pid: Option<Box<RawValue>>,
+    tid: Option<Box<RawValue>>,
+    ts: Option<Box<RawValue>>,
+    dur: Option<Box<RawValue>>,
+    args: Option<Box<RawValue>>,
+}
+
+/// What a `[memory]` event says besides when and where.
+#[derive(Deserialize)]
+struct MemoryArgs {
+    #[serde(rename = "Bytes")]
+    bytes: i64,
+    #[serde(rename = "Addr")]
+    address: i64,
+    #[serde(rename = "Device Type", default)]
+    device_type: i32,
+    #[serde(rename = "Device Id", default)]
+    device_id: i32,
+}
+
+impl Recording {
+    /// Keeps what is used of an event.
+    fn add(
+        &mut self,
+        event: &Event,
+        record: u32,
+        threads: &mut HashMap<String, u32>,
+    ) -> Result<(), KinetoError> {
+        let name = text(event.name.as_deref());
+        match (&*text(event.ph.as_deref()), &*text(event.cat.as_deref()), &*name) {
+            ("i" | "I", _, "[memory]") => {
+                let thread = event.thread(threads);
+                self.memory.extend(event.memory(record, thread)?);
+            }
+            ("X", "cpu_op", _) => {
+                let Mark { start, end, .. } = event.mark(record)?;
+                self.ops.push(Op { start, end, thread: event.thread(threads) });
+            }
+            ("X", "user_annotation", "iteration") => self.iterations.push(event.mark(record)?),
+            ("X", "user_annotation", name) if name.starts_with("ProfilerStep#") => {
+                self.profiler_steps.push(event.mark(record)?);
+            }
+            ("X", "user_annotation", name) => {
+                if let Some(phase) = Phase::ALL.into_iter().find(|phase| phase.name() == name) {
+                    self.phases.push((phase, event.mark(record)?));
+                }
+            }
+            _ => {}
+        }
+        let Self { memory, ops, iterations, profiler_steps, phases } = self;
+        let marks = iterations.len() + profiler_steps.len() + phases.len();
+        if memory.len() + ops.len() + marks > MAX_EVENTS {
+            return Err(KinetoError::TooMany);
+        }
+        Ok(())
+    }
+}
+
+impl Event {
+    fn time(
+        &self,
+        record: u32,
+        field: &'static str,
+        value: Option<&RawValue>,
+    ) -> Result<i64, KinetoError> {
+        let time = value.and_then(|value| nanoseconds::parse(value.get()));
+        time.ok_or_else(|| not_understood(record, field, value))
+    }
+
+    fn mark(&self, record: u32) -> Result<Mark, KinetoError> {
+        let start = self.time(record, "ts", self.ts.as_deref())?;
+        let dur = self.dur.as_deref();
+        let length = self.time(record, "dur", dur)?;
+        let end = start.checked_add(length).filter(|&end| end >= start);
+        let end = end.ok_or_else(|| not_understood(record, "dur", dur))?;
+        Ok(Mark { start, end, record })
+    }
+
+    /// Nothing if the event is of no bytes.
+    fn memory(&self, record: u32, thread: u32) -> Result<Option<Memory>, KinetoError> {
+        let at = self.time(record, "ts", self.ts.as_deref())?;
+        let args = self.args.as_deref();
+        let parsed = args.and_then(|args| serde_json::from_str::<MemoryArgs>(args.get()).ok());
+        let Some(MemoryArgs { bytes, address, device_type, device_id }) = parsed else {
+            return Err(not_understood(record, "args (with Bytes and Addr)", args));
+        };
+        let device = (device_type, device_id);
+        Ok((bytes != 0).then_some(Memory { at, address, bytes, device, thread, record }))
+    }
+
+    fn thread(&self, threads: &mut HashMap<String, u32>) -> u32 {
+        // Either may be a number or a text; as they stand in the file, the two cannot be confused.
+        let [pid, tid] = [&self.pid, &self.tid].map(|id| id.as_deref().map_or("", RawValue::get));
+        let key = format!("{pid} {tid}");
+        let next = u32::try_from(threads.len()).unwrap_or(u32::MAX);
+        *threads.entry(key).or_insert(next)
+    }
+}
+
+fn not_understood(record: u32, field: &'static str, value: Option<&RawValue>) -> KinetoError {
+    const SHOWN: usize = 60;
+    let found = value.map(|value| value.get().chars().take(SHOWN).collect());
+    KinetoError::Field { record, field, found }
+}
+
+/// The text that a field holds; empty if it holds something else.
+fn text(value: Option<&RawValue>) -> Cow<'_, str> {
+    let json = value.map_or("", RawValue::get);
+    match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Cow::Borrowed(plain),
+        _ => serde_json::from_str::<String>(json).unwrap_or_default().into(),
+    }
+}

@@ -1,0 +1,61 @@
+//! Recorded training jobs that come with the library, so that nobody needs files to begin with.
+//!
+//! `traces/README.md` says where they come from and what they are not.
+
+use crate::trace::{ReadError, Trace};
+
+/// Names and files, in the order of the names.
+macro_rules! traces {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_bytes!(concat!("../traces/", $name, ".ztrace")))),*]
+    };
+}
+
+const TRACES: &[(&str, &[u8])] = traces![
+    "bert-base",
+    "dlrm",
+    "gnmt",
+    "gpt2-small",
+    "mobilenet_v2",
+    "nasnetalarge",
+    "resnet110-cifar",
+    "resnet50",
+];
+
+/// Why a bundled trace could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BundledError {
+    /// There is no such trace.
+    #[error(
+        "no bundled trace is called \"{name}\"; there are {}",
+        names().collect::<Vec<_>>().join(", ")
+    )]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The trace was damaged before it was built into the library.
+    #[error("the bundled trace \"{name}\"")]
+    Damaged {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with it.
+        source: ReadError,
+    },
+}
+
+/// The names of all bundled traces, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TRACES.iter().map(|&(name, _)| name)
+}
+
+/// Reads the bundled trace of this name: a millisecond for most, ten for the longest.
+///
+/// # Errors
+///
+/// No trace has this name.
+pub fn open(name: &str) -> Result<Trace, BundledError> {
+    let found = TRACES.iter().find(|&&(known, _)| known == name);
+    let &(name, file) = found.ok_or_else(|| BundledError::Unknown { name: name.to_owned() })?;
+    Trace::read(file).map_err(|source| BundledError::Damaged { name, source })
+}
