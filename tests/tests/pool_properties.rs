@@ -112,7 +112,6 @@ impl World {
                     self.device
                         .launch(tenant.stream, Ticks::micros(micros), Utilisation::FULL)
                         .unwrap();
-                    tenant.job.launched();
                 }
             }
             Call::Advance { micros } => {
@@ -136,6 +135,7 @@ impl World {
             None => {
                 let stream = self.device.add_stream();
                 let job = self.pool.join(format!("job {i}"), stream);
+                let Ok(job) = job else { return };
                 self.tenants[i] = Some(Tenant { job, stream, running: false, live: Vec::new() });
             }
         }

@@ -11,6 +11,9 @@ use crate::profile::{Profile, Recorder, Step};
 use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::units::{Progress, Regions, Ticks};
 
+/// A claim is taken to be larger by this part of it, and one region: iterations vary a little.
+const CLAIM_MARGIN: u32 = 64;
+
 /// What a job and the pool share without a lock: the job's progress, and how far it may come before
 /// a waiting job wants to be looked at again.
 pub(crate) struct Pulse {
@@ -85,6 +88,8 @@ pub(crate) struct Run {
     /// Time spent waiting for memory, the current wait left out.
     stalled: Ticks,
     pub(crate) stalled_since: Option<Ticks>,
+    /// The ledger's epoch when it was last denied memory.
+    denied: u64,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     carried: u32,
     recorder: Recorder,
@@ -119,6 +124,8 @@ pub(crate) struct Account<D: Device> {
     /// The envelope of the last two iterations.
     pub(crate) profile: Option<Profile>,
     last: Option<Profile>,
+    /// The last two iterations made the same number of operations.
+    settled: bool,
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
@@ -146,6 +153,7 @@ impl<D: Device> Account<D> {
             phase: Phase::Idle,
             profile: None,
             last: None,
+            settled: false,
             iterations: 0,
             peak: 0,
             gone: false,
@@ -180,6 +188,11 @@ impl<D: Device> Account<D> {
         matches!(&self.phase, Phase::Running(run) if run.stalled_since.is_some())
     }
 
+    /// Whether it waits for memory that it was denied at this epoch.
+    pub(crate) fn is_denied_at(&self, epoch: u64) -> bool {
+        matches!(&self.phase, Phase::Running(run) if run.stalled_since.is_some() && run.denied == epoch)
+    }
+
     /// Progress within the running iteration; none before it has begun.
     pub(crate) fn progress(&self) -> Progress {
         match self.phase {
@@ -188,24 +201,33 @@ impl<D: Device> Account<D> {
         }
     }
 
-    /// The regions that the iteration may still come to hold, beside the persistent ones.
-    pub(crate) fn ahead(&self) -> Option<u32> {
-        Some(self.profile.as_ref()?.claim_from(self.progress()).value().max(self.ephemeral()))
+    /// The most regions that the running iteration may still come to hold, beside the persistent
+    /// ones, as far as its profile tells. Where exactly the demand falls is believed once two
+    /// iterations in a row have made the same number of operations.
+    fn ahead(&self) -> Option<u32> {
+        let profile = self.profile.as_ref()?;
+        let ahead =
+            if self.settled { profile.claim_from(self.progress()) } else { profile.claim() };
+        let margin = ahead.value() / CLAIM_MARGIN + 1;
+        Some(ahead.value() + margin)
     }
 
-    /// The job's claim in the banker's test, if it were to hold `extra` regions more. `unknown` is
-    /// what it may come to hold in all while it has no profile.
-    pub(crate) fn claim(&self, extra: u32, unknown: u32) -> Claim {
+    /// The job's claim in the banker's test, if it were to hold `extra` regions more. `most` is what
+    /// it can come to hold in all, and its claim while it has no profile.
+    pub(crate) fn claim(&self, extra: u32, most: u32) -> Claim {
         let held = self.leased_total() + extra;
-        let most = self.ahead().map_or(unknown, |ahead| self.persistent() + ahead);
+        let claim = self.ahead().map_or(most, |ahead| most.min(self.persistent() + ahead));
         let carried = match &self.phase {
             Phase::Running(run) => run.carried,
             _ => self.ephemeral(),
         };
-        Claim {
-            need: most.saturating_sub(held),
-            returns: (self.ephemeral() + extra).saturating_sub(carried),
-        }
+        let returns = (self.ephemeral() + extra).saturating_sub(carried);
+        Claim { need: claim.saturating_sub(held), returns }
+    }
+
+    /// Whether the running iteration holds as much as its profile allows, or has none.
+    pub(crate) fn is_beyond_claim(&self) -> bool {
+        self.is_running() && self.ahead().is_none_or(|ahead| self.ephemeral() >= ahead)
     }
 
     pub(crate) fn begin(&mut self, now: Ticks) {
@@ -214,6 +236,7 @@ impl<D: Device> Account<D> {
             began: now,
             stalled: Ticks::ZERO,
             stalled_since: None,
+            denied: 0,
             carried: self.ephemeral(),
             recorder: Recorder::default(),
         });
@@ -244,6 +267,7 @@ impl<D: Device> Account<D> {
             Some(older) => newest.envelope(older),
             None => newest.clone(),
         });
+        self.settled = self.last.as_ref().is_some_and(|last| last.operations() == operations);
         self.last = Some(newest);
         self.iterations += 1;
         true
@@ -259,7 +283,8 @@ impl Run {
             .saturating_sub(self.stalled)
     }
 
-    pub(crate) fn stall(&mut self, now: Ticks) {
+    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64) {
+        self.denied = epoch;
         self.stalled_since.get_or_insert(now);
     }
 

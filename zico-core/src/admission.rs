@@ -56,6 +56,7 @@ impl<D: Device> Ledger<D> {
         if !self.accounts.get_mut(&job).is_some_and(|account| account.end(now)) {
             return Err(NotRunning);
         }
+        self.epoch += 1;
         self.admit();
         Ok(())
     }

@@ -145,13 +145,6 @@ impl<D: Device> Job<D> {
         Ok(())
     }
 
-    /// Notes that work has been enqueued on the job's stream: one step of progress.
-    pub fn launched(&self) {
-        if self.pulse.tick() {
-            self.shared.admit();
-        }
-    }
-
     /// Allocates device memory.
     ///
     /// O(log live blocks) while the job's arenas have room; else a lease from the pool, which may
@@ -246,7 +239,7 @@ impl<D: Device> Job<D> {
         Ok(())
     }
 
-    /// The operations of the running iteration so far.
+    /// The allocations and frees of the running iteration so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.pulse.progress()

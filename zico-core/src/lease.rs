@@ -85,8 +85,10 @@ impl<D: Device> Ledger<D> {
         let mut missing: Vec<u64> = Vec::new();
         for &page in &want.pages {
             let here = Place { job, lifetime: want.lifetime, page };
-            let mapped = space.region(page).map(|region| (region, self.regions[region].state));
-            match mapped {
+            // Two pages of one arena may have had the same region: only one can have it now.
+            let taken = |region: &usize| backings.iter().any(|backing| backing.region == *region);
+            let mapped = space.region(page).filter(|region| !taken(region));
+            match mapped.map(|region| (region, self.regions[region].state)) {
                 Some((region, State::Free)) => {
                     backings.push(Backing::new(page, region, true, false));
                 }
@@ -127,9 +129,9 @@ impl<D: Device> Ledger<D> {
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
         self.claims.clear();
         for (&key, account) in self.accounts.iter().filter(|(_, account)| account.is_running()) {
-            let unknown = self.budget() - (kept - account.persistent());
+            let most = self.budget() - (kept - account.persistent());
             let extra = if key == job { extra } else { 0 };
-            self.claims.push(account.claim(extra, unknown));
+            self.claims.push(account.claim(extra, most));
         }
         is_safe(free, &mut self.claims)
     }
@@ -172,13 +174,14 @@ impl<D: Device> Ledger<D> {
             };
         }
         account.note(now);
+        self.epoch += 1;
     }
 
     /// Why not, and whether waiting helps.
     fn deny(&mut self, job: JobKey, want: &Want, now: Ticks) -> Denied {
-        let shortage = self.shortage(job, want.asked);
+        let (shortage, epoch) = (self.shortage(job, want.asked), self.epoch);
         if let Some(run) = self.accounts.get_mut(&job).and_then(Account::run) {
-            run.stall(now);
+            run.stall(now, epoch);
         }
         if self.is_stuck() && self.is_to_blame(job) {
             return Denied::Never(shortage);
@@ -186,13 +189,13 @@ impl<D: Device> Ledger<D> {
         Denied::Busy(shortage)
     }
 
-    /// Whether nothing can go on by itself: every running iteration waits for memory, and the
-    /// device has nothing left to pass.
+    /// Whether nothing can go on by itself: every running iteration has been denied memory as things
+    /// stand, and the device has nothing left to pass.
     pub(crate) fn is_stuck(&self) -> bool {
         self.accounts.values().all(|account| {
             account.draining == 0
                 && match account.phase {
-                    Phase::Running(_) => account.is_stalled(),
+                    Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
                     Phase::Idle | Phase::Waiting(_) => true,
                 }
@@ -201,11 +204,8 @@ impl<D: Device> Ledger<D> {
 
     /// Whether `job` is one that has exceeded its profile, or no job has.
     fn is_to_blame(&self, job: JobKey) -> bool {
-        let exceeds = |account: &Account<D>| {
-            let claim = account.profile.as_ref().map(|p| p.claim_from(account.progress()).value());
-            account.is_running() && claim.is_none_or(|claim| account.ephemeral() >= claim)
-        };
-        self.accounts.get(&job).is_some_and(exceeds) || !self.accounts.values().any(exceeds)
+        self.accounts.get(&job).is_some_and(Account::is_beyond_claim)
+            || !self.accounts.values().any(Account::is_beyond_claim)
     }
 
     pub(crate) fn shortage(&self, job: JobKey, asked: Bytes) -> Shortage {

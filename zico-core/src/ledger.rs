@@ -31,6 +31,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
+    /// Counts the changes that could let a denied lease be granted.
+    pub(crate) epoch: u64,
     next: JobKey,
 }
 
@@ -44,6 +46,7 @@ impl<D: Device> Ledger<D> {
             policy,
             claims: Vec::new(),
             departed: Vec::new(),
+            epoch: 0,
             next: 0,
         }
     }
@@ -75,6 +78,7 @@ impl<D: Device> Ledger<D> {
             account.phase = Phase::Idle;
             account.gone = true;
         }
+        self.epoch += 1;
         self.depart(job);
     }
 
@@ -105,6 +109,7 @@ impl<D: Device> Ledger<D> {
         account.leased[place.lifetime.index()] -= 1;
         account.draining += 1;
         account.pending.push(region);
+        self.epoch += 1;
         self.regions[region].state = State::Draining { place, batch: account.batch };
     }
 
@@ -164,6 +169,7 @@ impl<D: Device> Ledger<D> {
 
     /// The device has passed a fence: what is still draining in its batch is free.
     pub(crate) fn passed(&mut self, job: JobKey, fence: &Fence<D::Event>, now: Ticks) {
+        self.epoch += 1;
         let Some(account) = self.accounts.get_mut(&job) else { return };
         for &region in &fence.regions {
             let state = &mut self.regions[region].state;

@@ -43,7 +43,6 @@
 //!     assert_eq!(job.begin()?, Begin::Started);
 //!     let activations = job.alloc(Request::new(Bytes::mib(40), Lifetime::Iteration))?;
 //!     device.launch(stream, Ticks::millis(2), Utilisation::FULL)?;
-//!     job.launched();
 //!     job.free(activations)?;
 //!     job.end()?;
 //! }

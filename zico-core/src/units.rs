@@ -100,7 +100,7 @@ quantity! {
     Ticks(u64)
 }
 quantity! {
-    /// How far an iteration has come: the allocations, frees and launches it has made so far.
+    /// How far an iteration has come: the allocations and frees it has made so far.
     ///
     /// Counting operations instead of time keeps a job's position in its profile true when
     /// contention slows it down (Zico, section 4: "progress").

@@ -49,6 +49,7 @@ pub(super) struct Actor<'t> {
     blocks: HashMap<BlockId, (Block, Claim)>,
     live: Bytes,
     steps: u64,
+    turns: u64,
     wanted: u64,
     pace: Pace,
     outcome: JobOutcome,
@@ -77,6 +78,7 @@ impl<'t> Actor<'t> {
             blocks: HashMap::new(),
             live: Bytes::ZERO,
             steps: 0,
+            turns: 0,
             wanted: config.iterations,
             pace: Pace::default(),
             outcome: JobOutcome::new(name),
@@ -117,6 +119,11 @@ impl<'t> Actor<'t> {
         self.job.as_ref().map(Job::held).unwrap_or_default()
     }
 
+    /// How often it has gone on.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns
+    }
+
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
@@ -138,6 +145,7 @@ impl<'t> Actor<'t> {
 
     /// Goes on until the host is busy or has to wait.
     pub(super) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
+        self.turns += 1;
         loop {
             let (op, since) = self.pending.take().unwrap_or_else(|| (self.program.next(), now));
             match self.perform(op, since, now)? {
@@ -230,9 +238,6 @@ impl<'t> Actor<'t> {
         let work = self.machine.scaled(recorded, off);
         self.device.launch(self.stream, work, self.machine.utilisation)?;
         self.pace.launch(recorded);
-        if let Some(job) = &self.job {
-            job.launched();
-        }
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
     }
 

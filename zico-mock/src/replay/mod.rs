@@ -4,7 +4,7 @@
 //! order: it allocates and frees from the pool, and a launch costs the host a dispatch and the
 //! device the recorded duration (scaled). At most so many launches may be outstanding, so the host
 //! runs ahead of the device by a bounded amount. Whoever comes first in virtual time goes first;
-//! ties go to the device, then to the job that was named first: the same input gives the same
+//! ties go to the device, then to the job that has had fewer turns, then to the one named first: the same input gives the same
 //! outcome to the last digit.
 //!
 //! Launches of different jobs overlap and slow each other as [`Utilisation`] says. A trace recorded
@@ -30,6 +30,9 @@ use crate::{MockConfig, MockDevice, MockError, Operation, Utilisation};
 
 /// The granularity of the device that jobs are replayed on: that of CUDA.
 const GRANULARITY: Bytes = Bytes::mib(2);
+
+/// How often jobs may look again at one moment with nothing coming of it.
+const VAIN_ROUNDS: u32 = 10_000;
 
 /// Which policy decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,15 +215,13 @@ impl<'t> Replay<'t> {
 
     fn run(mut self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, ReplayError> {
         let mut reported = 0;
+        let (mut last, mut rounds) = ((Ticks::ZERO, 0), 0);
         while !self.actors.iter().all(Actor::is_done) {
-            let next = self
-                .actors
-                .iter()
-                .enumerate()
-                .filter_map(|(i, actor)| Some((actor.ready_at()?, i)))
-                .min();
+            let ready =
+                |(i, actor): (usize, &Actor<'_>)| Some((actor.ready_at()?, actor.turns(), i));
+            let next = self.actors.iter().enumerate().filter_map(ready).min();
             match (next, self.device.next_completion()) {
-                (Some((at, i)), completion)
+                (Some((at, _, i)), completion)
                     if completion.is_none_or(|completion| at < completion) =>
                 {
                     self.device.advance_to(at);
@@ -231,6 +232,14 @@ impl<'t> Replay<'t> {
                 (_, None) => self.nudge()?,
             }
             self.wake();
+            // Time or a job's steps go on; if neither does for long, those who wait wake each other
+            // in vain.
+            let point = (self.now(), self.actors.iter().map(Actor::steps).sum::<u64>());
+            rounds = if point == last { rounds + 1 } else { 0 };
+            last = point;
+            if rounds > VAIN_ROUNDS {
+                return Err(self.deadlock());
+            }
             let done = self.actors.iter().map(Actor::iterations_wanted_done).sum();
             if done != reported {
                 reported = done;
@@ -258,10 +267,13 @@ impl<'t> Replay<'t> {
         let before = self.pool.generation();
         self.pool.poll()?;
         if self.pool.generation() == before && self.seen == before {
-            let books = self.pool.snapshot().to_string();
-            return Err(ReplayError::Deadlock { at: self.now(), books });
+            return Err(self.deadlock());
         }
         Ok(())
+    }
+
+    fn deadlock(&self) -> ReplayError {
+        ReplayError::Deadlock { at: self.now(), books: self.pool.snapshot().to_string() }
     }
 
     /// Lets those who wait for the pool look again if it has changed.
