@@ -8,6 +8,8 @@
 //!
 //! A failing case prints as the shrunk list of calls that leads to it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
 use proptest::prelude::*;
 use zico_core::{
     AllocError, Begin, Block, Bytes, Class, Device, FreeError, Job, Lifetime, Pool, PoolConfig,
@@ -160,8 +162,10 @@ impl World {
             Ok(block) => {
                 assert_eq!(block.address().value() % align.value(), 0);
                 let address = block.address();
-                let claim =
-                    self.device.own(tenant.stream, i as u32, address, block.bytes()).unwrap();
+                let claim = self
+                    .device
+                    .own(tenant.stream, i.try_into().unwrap(), address, block.bytes())
+                    .unwrap();
                 tenant.live.push((block, claim));
             }
             Err(AllocError::Busy(shortage) | AllocError::OutOfMemory(shortage)) => {
@@ -222,7 +226,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_jobs_do_the_promises_hold(calls in prop::collection::vec(call(), 1..300)) {

@@ -63,6 +63,12 @@ impl<D: Device> Ledger<D> {
         key
     }
 
+    /// A range that was reserved for a job which could not join is to go.
+    pub(crate) fn abandon(&mut self, range: D::Range) {
+        self.departed.push((self.next, Lifetime::Persistent, Space::new(range)));
+        self.next += 1;
+    }
+
     /// The job gives up all it has. The account stays until the device has passed it.
     pub(crate) fn leave(&mut self, job: JobKey, now: Ticks) {
         for region in 0..self.regions.len() {

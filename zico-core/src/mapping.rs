@@ -166,7 +166,7 @@ impl<D: Device> Shared<D> {
 
     /// Takes away the mappings and ranges of jobs that have left. What the device refuses stays for
     /// the next time.
-    fn clear_up(&self) -> Result<(), D::Error> {
+    pub(crate) fn clear_up(&self) -> Result<(), D::Error> {
         let departed = core::mem::take(&mut self.ledger.lock().departed);
         let mut result = Ok(());
         for (job, lifetime, mut space) in departed {

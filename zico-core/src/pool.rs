@@ -126,7 +126,9 @@ impl<D: Device> Pool<D> {
             match shared.device.reserve(len, shared.region) {
                 Ok(range) => ranges.push(range),
                 Err(error) => {
-                    ranges.into_iter().for_each(|range| shared.abandon(range));
+                    ranges.into_iter().for_each(|range| shared.ledger.lock().abandon(range));
+                    // A failure leaves them for the next poll.
+                    let _ = shared.clear_up();
                     return Err(error);
                 }
             }
@@ -211,12 +213,6 @@ impl<D: Device> Shared<D> {
         let _ = self.fence(job);
         self.admit();
         self.changed();
-    }
-
-    /// Gives back a range in which nothing is mapped. If the device refuses there is nobody to keep
-    /// it: addresses are lost, no memory.
-    fn abandon(&self, range: D::Range) {
-        let _ = self.device.release(range);
     }
 }
 

@@ -232,7 +232,12 @@ mod tests {
     use super::*;
 
     fn step(progress: u32, at: u64, demand: u32) -> Step {
-        Step { progress: Progress::new(progress), at: Ticks::new(at), demand: Regions::new(demand) }
+        Step {
+            progress: Progress::new(progress),
+            at: Ticks::new(at),
+            demand: Regions::new(demand + 1),
+            leased: Regions::new(demand),
+        }
     }
 
     fn profile(steps: &[(u32, u64, u32)], operations: u32, length: u64) -> Profile {
