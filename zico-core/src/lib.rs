@@ -35,7 +35,7 @@
 //! let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
 //! let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)))?;
 //! let stream = device.add_stream();
-//! let job = pool.join("training", stream);
+//! let job = pool.join("training", stream)?;
 //!
 //! let weights = job.alloc(Request::new(Bytes::mib(10), Lifetime::Persistent))?;
 //! for _ in 0..3 {
