@@ -11,9 +11,11 @@ use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
 use crate::policy::{Running, Verdict, View};
-use crate::profile::Profile;
 use crate::region::JobKey;
 use crate::units::{Bytes, Progress, Regions, Ticks};
+
+/// Waiting jobs are looked at again at most so often in an iteration of another job.
+const STRIDES: u32 = 1024;
 
 /// The answer to a job that asks to start an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,21 +84,24 @@ impl<D: Device> Ledger<D> {
     /// Admits every waiting job that may start now, in order. Whether there was one.
     pub(crate) fn admit(&mut self) -> bool {
         let mut any = false;
-        // The first waiter, as long as it may start; then those behind it that do not delay it.
-        while let Some(&first) = self.waiting.front() {
-            if self.verdict(first, None) != Some(Ticks::ZERO) {
-                break;
+        loop {
+            let waiting = self.waiting.iter().map(|&job| (job, self.verdict(job, None)));
+            let delays: Vec<(JobKey, Option<Ticks>)> = waiting.collect();
+            let Some(&(first, reserved)) = delays.first() else { break };
+            // The first waiter, or one behind it that does not delay it.
+            let may_start = |&&(job, delay): &&(JobKey, Option<Ticks>)| {
+                delay == Some(Ticks::ZERO) && (job == first || !self.delays(first, reserved, job))
+            };
+            match delays.iter().find(may_start) {
+                Some(&(job, _)) => self.admit_one(job),
+                None => {
+                    self.watch_for(&delays);
+                    return any;
+                }
             }
-            self.admit_one(first);
             any = true;
         }
-        for job in self.waiting.iter().skip(1).copied().collect::<Vec<_>>() {
-            if self.verdict(job, None) == Some(Ticks::ZERO) && !self.delays_the_first(job) {
-                self.admit_one(job);
-                any = true;
-            }
-        }
-        self.set_watches();
+        self.watch_for(&[]);
         any
     }
 
@@ -111,13 +116,11 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    /// Whether the first waiter would have to wait longer if `job` started now.
-    fn delays_the_first(&self, job: JobKey) -> bool {
-        let Some(&first) = self.waiting.front() else { return false };
-        match (self.verdict(first, None), self.verdict(first, Some(job))) {
+    /// Whether the first waiter, which may start after `reserved`, would have to wait longer if
+    /// `job` started now. If it waits for an iteration to end, nothing shows that it would not.
+    fn delays(&self, first: JobKey, reserved: Option<Ticks>, job: JobKey) -> bool {
+        match (reserved, self.verdict(first, Some(job))) {
             (Some(alone), Some(beside)) => beside > alone,
-            // Until an iteration ends: one that is short does no harm if the profiles show that the
-            // first can start no earlier anyway; they cannot show it here.
             _ => true,
         }
     }
@@ -152,23 +155,21 @@ impl<D: Device> Ledger<D> {
 
     /// Notes how long each waiting job is expected to wait, and asks to be told when the running
     /// iterations have come as far as the next of them hopes for.
-    fn set_watches(&mut self) {
-        let mut soonest: Option<Ticks> = None;
-        for job in self.waiting.clone() {
-            let delay = self.verdict(job, None);
+    fn watch_for(&mut self, delays: &[(JobKey, Option<Ticks>)]) {
+        for &(job, delay) in delays {
             self.set_phase(job, Phase::Waiting(delay));
-            soonest = soonest.into_iter().chain(delay).min();
         }
+        let soonest = delays.iter().filter_map(|&(_, delay)| delay).min();
         for account in self.accounts.values() {
-            let progress = |profile: &Profile| {
-                let position = profile.position(account.progress());
-                soonest.map(|delay| profile.progress_at(position.saturating_add(delay)))
-            };
+            let progress = account.progress();
             let watch =
-                account.profile.as_ref().filter(|_| account.is_running()).and_then(progress);
-            // At least one operation ahead: looking again at the same moment shows nothing new.
-            let next = account.progress().saturating_add(Progress::new(1));
-            account.pulse.watch(watch.map_or(Progress::MAX, |watch| watch.at_least(next)));
+                account.profile.as_ref().filter(|_| account.is_running()).and_then(|profile| {
+                    let hoped = profile.position(progress).saturating_add(soonest?);
+                    // Some way ahead at least: looking again at once shows nothing new.
+                    let stride = Progress::new(profile.operations().value() / STRIDES + 1);
+                    Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
+                });
+            account.pulse.watch(watch.unwrap_or(Progress::MAX));
         }
     }
 }

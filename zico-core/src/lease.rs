@@ -99,12 +99,13 @@ impl<D: Device> Ledger<D> {
             }
         }
         if !missing.is_empty() {
-            let free = |&(region, _): &(usize, u64)| {
+            let free = |&(region, _): &(usize, (bool, u64))| {
                 self.regions[region].state == State::Free
                     && !backings.iter().any(|backing| backing.region == region)
             };
-            let suits = self.regions.iter().map(Region::suits).enumerate();
-            let mut best: Vec<(usize, u64)> = suits.filter(free).collect();
+            let suits = |region: &Region<D::Memory>| region.suits(job, want.lifetime);
+            let suits = self.regions.iter().map(suits).enumerate();
+            let mut best: Vec<_> = suits.filter(free).collect();
             if best.len() < missing.len() {
                 return None;
             }

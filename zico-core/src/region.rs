@@ -45,12 +45,15 @@ impl<M> Region<M> {
         Self { memory: None, state: State::Free, places: Vec::new() }
     }
 
-    /// How well a free region suits a page that it does not back yet; more is better.
+    /// How well a free region suits a page of a job's arena that it does not back yet; more is
+    /// better.
     ///
-    /// One that is mapped nowhere is best. Else one whose other pages lie high in their arenas:
-    /// arenas fill from the bottom, so a high page is rarely in use, and taking its region rarely
-    /// makes that page look for another.
-    pub(crate) fn suits(&self) -> u64 {
-        self.places.iter().map(|place| place.page).min().unwrap_or(u64::MAX)
+    /// One that is mapped nowhere is best. Else one whose pages lie high in other arenas: arenas
+    /// fill from the bottom, so a high page is rarely in use, and taking its region rarely makes
+    /// that page look for another. Last come the regions of the same arena's other pages, which
+    /// it is about to need itself.
+    pub(crate) fn suits(&self, job: JobKey, lifetime: Lifetime) -> (bool, u64) {
+        let own = self.places.iter().any(|place| (place.job, place.lifetime) == (job, lifetime));
+        (!own, self.places.iter().map(|place| place.page).min().unwrap_or(u64::MAX))
     }
 }

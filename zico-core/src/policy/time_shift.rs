@@ -1,5 +1,7 @@
+use alloc::vec::Vec;
+
 use super::{Policy, Running, Verdict, View};
-use crate::profile::{Profile, Step};
+use crate::profile::Profile;
 use crate::units::{Regions, Ticks};
 
 /// Start at the first moment from which all waves fit together (the default).
@@ -32,69 +34,94 @@ impl Policy for TimeShift {
     }
 }
 
+/// From the end of the piece before until `end`, measured from now, the others take `demand`.
+#[derive(Clone, Copy)]
+struct Piece {
+    end: Ticks,
+    demand: Regions,
+}
+
 /// The smallest delay at which `own` fits beside the running iterations, each of which goes on from
 /// its position to its end. None if `own` does not fit at all.
 ///
-/// Walks the sum of the others' waves and `own` side by side. Where they conflict, every delay up to
-/// the one that puts the conflicting part of the sum before the conflicting part of `own` conflicts
-/// too, so the walk goes on from there: the delays skipped are the union of forbidden intervals.
+/// A step [a, b) of `own` conflicts with a piece [s, e) of the others' sum for every delay in
+/// (s - b, e - a). Where the step conflicts at the present delay, the last piece that it conflicts
+/// with forbids every delay up to e - a, so the walk goes on from there: what is skipped is the
+/// union of the forbidden intervals. It ends when all steps in a row fit. O(steps of `own` + pieces)
+/// for each time round.
 fn delay(own: &Profile, others: &[Running<'_>], room: Regions) -> Option<Ticks> {
     if own.peak() > room {
         return None;
     }
+    let pieces = sum(others);
+    let highest = pieces.iter().map(|piece| piece.demand).max().unwrap_or_default();
     let mut delay = Ticks::ZERO;
-    while let Some(next) = conflict(own, others, room, delay) {
-        delay = next;
+    if own.peak().saturating_add(highest) <= room {
+        return Some(delay);
+    }
+    let steps = own.steps();
+    let mut fitting = 0;
+    for i in (0..steps.len()).cycle() {
+        let step = steps[i];
+        let end = steps.get(i + 1).map_or(own.length(), |next| next.at);
+        let window = (delay.saturating_add(step.at), delay.saturating_add(end));
+        match last_conflict(&pieces, window, room.saturating_sub(step.demand)) {
+            Some(until) => (delay, fitting) = (until.saturating_sub(step.at), 0),
+            None => fitting += 1,
+        }
+        if fitting == steps.len() {
+            break;
+        }
     }
     Some(delay)
 }
 
-/// The first conflict when `own` starts after `delay`: the delay that gets past it.
-fn conflict(own: &Profile, others: &[Running<'_>], room: Regions, delay: Ticks) -> Option<Ticks> {
-    for (i, step) in own.steps().iter().enumerate() {
-        let end = own.steps().get(i + 1).map_or(own.length(), |next| next.at);
-        let left = room.saturating_sub(step.demand);
-        // The sum of the others changes within this step of `own`: look at each of its pieces.
-        let mut at = step.at;
-        while at < end {
-            let (sum, until) = sum_at(others, delay.saturating_add(at));
-            let until = until?;
-            if sum > left {
-                // This step of `own` has to begin when the piece ends.
-                return Some(until.saturating_sub(step.at));
-            }
-            at = until.saturating_sub(delay);
-        }
+/// The end of the last piece within the window that takes more than `left`.
+fn last_conflict(pieces: &[Piece], (from, to): (Ticks, Ticks), left: Regions) -> Option<Ticks> {
+    if from >= to {
+        return None;
     }
-    None
+    let first = pieces.partition_point(|piece| piece.end <= from);
+    let begins_before = |piece: usize| piece == 0 || pieces[piece - 1].end < to;
+    let within = pieces[first..].iter().enumerate().take_while(|&(i, _)| begins_before(first + i));
+    within.filter(|(_, piece)| piece.demand > left).last().map(|(_, piece)| piece.end)
 }
 
-/// The sum of the others' demands `ahead` of now, and until when it holds; no end once all of them
-/// have ended.
-fn sum_at(others: &[Running<'_>], ahead: Ticks) -> (Regions, Option<Ticks>) {
-    let mut sum = Regions::ZERO;
-    let mut until: Option<Ticks> = None;
+/// What the running iterations take together from now on, until all have ended.
+fn sum(others: &[Running<'_>]) -> Vec<Piece> {
+    // When a demand ends and another one begins.
+    let mut changes: Vec<(Ticks, Regions, Regions)> = Vec::new();
+    let mut demand = Regions::ZERO;
     for other in others {
-        let Some(profile) = other.profile else { continue };
-        let at = other.position.saturating_add(ahead);
-        if at >= profile.length() {
+        let Some(profile) = other.profile.filter(|profile| other.position < profile.length())
+        else {
             continue;
+        };
+        let next = profile.steps().partition_point(|step| step.at <= other.position);
+        let mut before = profile.steps()[next.saturating_sub(1)].demand;
+        demand = demand.saturating_add(before);
+        for step in &profile.steps()[next..] {
+            changes.push((step.at.saturating_sub(other.position), before, step.demand));
+            before = step.demand;
         }
-        let next = profile.steps().partition_point(|step| step.at <= at);
-        sum = sum.saturating_add(profile.steps()[next.saturating_sub(1)].demand);
-        let end = profile.steps().get(next).map_or(profile.length(), |step: &Step| step.at);
-        let end = end.saturating_sub(other.position);
-        until = Some(until.map_or(end, |until| until.min(end)));
+        changes.push((profile.length().saturating_sub(other.position), before, Regions::ZERO));
     }
-    (sum, until)
+    changes.sort_unstable();
+    let mut pieces: Vec<Piece> = Vec::with_capacity(changes.len());
+    for (end, before, after) in changes {
+        match pieces.last() {
+            Some(last) if last.end == end => {}
+            _ => pieces.push(Piece { end, demand }),
+        }
+        demand = demand.saturating_add(after).saturating_sub(before);
+    }
+    pieces
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
-    use crate::profile::Recorder;
+    use crate::profile::{Recorder, Step};
     use crate::units::Progress;
 
     /// A wave of steps `(length, demand)`, one operation per tick.
