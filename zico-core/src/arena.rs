@@ -90,14 +90,13 @@ impl Arena {
         }
     }
 
-    /// Takes back a block. Returns the pages that this left empty, which are backed no more, unless
-    /// they are to be kept.
-    pub(crate) fn free(&mut self, start: u64, size: u64, keep_pages: bool) -> Range<u64> {
+    /// Takes back a block. Returns the pages that this left empty, which are backed no more.
+    pub(crate) fn free(&mut self, start: u64, size: u64) -> Range<u64> {
         self.free.add(start, size);
         let (start, len) = self.ready.add(start, size);
         let first = start.div_ceil(self.page_bytes);
         let last = (start + len) / self.page_bytes;
-        if keep_pages || first >= last {
+        if first >= last {
             return 0..0;
         }
         self.ready.clear(first * self.page_bytes, (last - first) * self.page_bytes);
@@ -152,16 +151,16 @@ mod tests {
             (3 * PAGE / 2, 1),
             "it starts in a page half used"
         );
-        assert_eq!(arena.free(0, 3 * PAGE / 2, false), 0..1, "the shared page stays");
+        assert_eq!(arena.free(0, 3 * PAGE / 2), 0..1, "the shared page stays");
         assert_eq!(
             put(&mut arena, PAGE / 2),
             (PAGE, 0),
             "the rest of the shared page is used first"
         );
         assert_eq!(put(&mut arena, PAGE), (0, 1), "the hole is filled before the arena grows");
-        assert_eq!(arena.free(3 * PAGE / 2, 3 * PAGE / 2, false), 2..3);
-        assert_eq!(arena.free(PAGE, PAGE / 2, false), 1..2);
-        assert_eq!(arena.free(0, PAGE, false), 0..1);
+        assert_eq!(arena.free(3 * PAGE / 2, 3 * PAGE / 2), 2..3);
+        assert_eq!(arena.free(PAGE, PAGE / 2), 1..2);
+        assert_eq!(arena.free(0, PAGE), 0..1);
     }
 
     #[test]
@@ -169,7 +168,7 @@ mod tests {
         let mut arena = Arena::new(PAGE, 100 * PAGE);
         let (low, _) = put(&mut arena, 4 * PAGE);
         put(&mut arena, PAGE / 4);
-        assert_eq!(arena.free(low, 4 * PAGE, false), 0..4);
+        assert_eq!(arena.free(low, 4 * PAGE), 0..4);
         // In the hole it would take three pages, after the small block two.
         assert_eq!(put(&mut arena, 11 * PAGE / 4), (17 * PAGE / 4, 2));
     }

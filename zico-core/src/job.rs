@@ -228,8 +228,7 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If the block is not live in this job.
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
-        let keep_pages = !self.shared.hands_over;
-        let (lifetime, pages) = self.memory.lock().free(block, keep_pages)?;
+        let (lifetime, pages) = self.memory.lock().free(block)?;
         if !pages.is_empty() {
             self.shared.give_back(self.key, lifetime, pages);
         }
@@ -290,18 +289,14 @@ impl Memory {
         Some(Block { address, bytes: request.bytes, serial: self.serial })
     }
 
-    fn free(
-        &mut self,
-        block: Block,
-        keep_pages: bool,
-    ) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
+    fn free(&mut self, block: Block) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
         let address = block.address.value();
         match self.live.get(&address) {
             None => Err(FreeError::NotLive(block.address)),
             Some(live) if live.serial != block.serial => Err(FreeError::Stale(block.address)),
             Some(&Live { at, size, lifetime, .. }) => {
                 self.live.remove(&address);
-                let pages = self.arenas[lifetime.index()].free(at, size, keep_pages);
+                let pages = self.arenas[lifetime.index()].free(at, size);
                 Ok((lifetime, pages))
             }
         }

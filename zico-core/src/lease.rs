@@ -99,8 +99,10 @@ impl<D: Device> Ledger<D> {
             }
         }
         if !missing.is_empty() {
+            let hands_over = self.policy.hands_over();
             let free = |&(region, _): &(usize, (bool, u64))| {
                 self.regions[region].state == State::Free
+                    && (hands_over || self.regions[region].is_only_of(job))
                     && !backings.iter().any(|backing| backing.region == region)
             };
             let suits = |region: &Region<D::Memory>| region.suits(job, want.lifetime);
@@ -184,7 +186,10 @@ impl<D: Device> Ledger<D> {
         if let Some(run) = self.accounts.get_mut(&job).and_then(Account::run) {
             run.stall(now, epoch);
         }
-        if self.is_stuck() && self.is_to_blame(job) {
+        // Where nothing is handed over, what others have they keep.
+        let draining = self.accounts.get(&job).is_some_and(|account| account.draining > 0);
+        let kept = !self.policy.hands_over() && !draining;
+        if kept || (self.is_stuck() && self.is_to_blame(job)) {
             return Denied::Never(shortage);
         }
         Denied::Busy(shortage)

@@ -106,7 +106,6 @@ impl<D: Device> Pool<D> {
             device,
             region,
             aliases: caps.features.contains(Features::ALIASES),
-            hands_over: config.policy.hands_over(),
             generation: AtomicU32::new(0),
             ledger: Mutex::new(Ledger::new(region.value(), count, config.policy)),
         };
@@ -187,8 +186,6 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) region: Bytes,
     /// Whether a region may stay mapped where it has been before.
     pub(crate) aliases: bool,
-    /// Whether jobs hand memory over to each other.
-    pub(crate) hands_over: bool,
     generation: AtomicU32,
     pub(crate) ledger: Mutex<Ledger<D>>,
 }

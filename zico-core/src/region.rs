@@ -45,6 +45,11 @@ impl<M> Region<M> {
         Self { memory: None, state: State::Free, places: Vec::new() }
     }
 
+    /// Whether no other job has had it, as far as its mappings tell.
+    pub(crate) fn is_only_of(&self, job: JobKey) -> bool {
+        self.places.iter().all(|place| place.job == job)
+    }
+
     /// How well a free region suits a page of a job's arena that it does not back yet; more is
     /// better.
     ///

@@ -50,6 +50,8 @@ pub(super) struct Actor<'t> {
     live: Bytes,
     steps: u64,
     turns: u64,
+    /// What all jobs together had done when this one last went on.
+    last_on: u64,
     wanted: u64,
     pace: Pace,
     outcome: JobOutcome,
@@ -79,6 +81,7 @@ impl<'t> Actor<'t> {
             live: Bytes::ZERO,
             steps: 0,
             turns: 0,
+            last_on: 0,
             wanted: config.iterations,
             pace: Pace::default(),
             outcome: JobOutcome::new(name),
@@ -117,6 +120,23 @@ impl<'t> Actor<'t> {
 
     pub(super) fn held(&self) -> Held {
         self.job.as_ref().map(Job::held).unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.outcome.name
+    }
+
+    pub(super) fn iterations(&self) -> u64 {
+        self.outcome.iterations
+    }
+
+    /// How many iterations all jobs together have done since this one has waited for the pool, now
+    /// that they have done `total`.
+    pub(super) fn has_waited(&mut self, total: u64) -> u64 {
+        if self.pending.is_none() || self.state == State::RunAhead {
+            self.last_on = total;
+        }
+        total - self.last_on
     }
 
     /// How often it has gone on.

@@ -34,6 +34,9 @@ const GRANULARITY: Bytes = Bytes::mib(2);
 /// How often jobs may look again at one moment with nothing coming of it.
 const VAIN_ROUNDS: u32 = 10_000;
 
+/// How many iterations all jobs together may do while one job waits.
+const PATIENCE: u64 = 10_000;
+
 /// Which policy decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyKind {
@@ -142,6 +145,14 @@ pub enum ReplayError {
     /// The pool refused to take back a block that it had given out: a defect.
     #[error("the pool refused a free: {0}")]
     Free(#[from] FreeError),
+    /// A job waits for ever while the others go on: a breach of promise I5.
+    #[error("{job} has waited while the other jobs did {PATIENCE} iterations:\n{books}")]
+    Starved {
+        /// The job.
+        job: String,
+        /// The pool's books.
+        books: String,
+    },
     /// Every job waits and nothing can happen any more: a breach of promise I4.
     #[error("at {at} every job waits and the device has nothing left to do:\n{books}")]
     Deadlock {
@@ -240,6 +251,7 @@ impl<'t> Replay<'t> {
             if rounds > VAIN_ROUNDS {
                 return Err(self.deadlock());
             }
+            self.check_patience()?;
             let done = self.actors.iter().map(Actor::iterations_wanted_done).sum();
             if done != reported {
                 reported = done;
@@ -270,6 +282,15 @@ impl<'t> Replay<'t> {
             return Err(self.deadlock());
         }
         Ok(())
+    }
+
+    /// No job may wait for ever, however busy the others are.
+    fn check_patience(&mut self) -> Result<(), ReplayError> {
+        let total = self.actors.iter().map(Actor::iterations).sum();
+        let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
+        let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };
+        let (job, books) = (self.actors[job].name().to_owned(), self.pool.snapshot().to_string());
+        Err(ReplayError::Starved { job, books })
     }
 
     fn deadlock(&self) -> ReplayError {
