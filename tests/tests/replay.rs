@@ -104,6 +104,19 @@ fn the_same_job_twice() {
     shares_well(&["resnet50", "resnet50"]);
 }
 
+/// What the decision is for: an iteration that was let start finds the memory it needs. Without it the
+/// jobs would go on all the same, and stall.
+#[test]
+fn iterations_that_start_in_time_hardly_stall() {
+    for names in [["resnet50", "bert-base"], ["mobilenet_v2", "resnet110-cifar"]] {
+        let together = Together::of(&names);
+        let outcome = together.run(&together.config(0.25, PolicyKind::Zico));
+        let stalled: f64 = outcome.jobs.iter().map(|job| job.stalled.seconds()).sum();
+        let share = stalled / (outcome.window.seconds() * outcome.jobs.len() as f64);
+        assert!(share < 0.02, "{names:?} stalled for {:.1}% of the time", share * 100.0);
+    }
+}
+
 /// I9: same input, same outcome, to the last digit.
 #[test]
 fn a_replay_repeats_exactly() {

@@ -23,7 +23,8 @@ pub enum Begin {
     /// The iteration has begun.
     Started,
     /// Not yet: ask again when the pool's generation has changed. The delay is what the profiles
-    /// promise, in time of the running iterations; none if it depends on when one ends.
+    /// promise, in time of the running iterations; none if it depends on when one ends, or on when a
+    /// job between iterations frees what it has kept from its last one.
     Wait(Option<Ticks>),
 }
 
@@ -141,10 +142,12 @@ impl<D: Device> Ledger<D> {
                 room = room.saturating_sub(account.ephemeral());
             }
         }
-        if running.is_empty() {
-            return Some(Ticks::ZERO);
-        }
         let candidate = self.accounts.get(&job).and_then(|account| account.profile.as_ref());
+        if running.is_empty() {
+            // Nothing to wait for, unless a job has kept something from its last iteration.
+            let fits = candidate.is_none_or(|profile| profile.claim().value() <= room);
+            return (fits || !self.policy.hands_over()).then_some(Ticks::ZERO);
+        }
         let view = View { room: Regions::new(room), running: &running, candidate };
         match self.policy.decide(&view) {
             Verdict::Start => Some(Ticks::ZERO),

@@ -1,0 +1,292 @@
+//! Promises by name, each in the situation that threatens it most.
+//!
+//! The policy here is as bad as can be: it lets everybody start at once. What is left are the pool's
+//! own guarantees.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use proptest::prelude::*;
+use zico_core::policy::{Policy, TimeShift, Verdict, View};
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, Pool, PoolConfig, Request,
+    Ticks,
+};
+use zico_mock::{MockConfig, MockDevice, MockStream, Utilisation};
+
+const REGION: Bytes = Bytes::mib(2);
+
+struct Reckless;
+
+impl Policy for Reckless {
+    fn name(&self) -> &'static str {
+        "reckless"
+    }
+
+    fn decide(&self, _: &View<'_>) -> Verdict {
+        Verdict::Start
+    }
+}
+
+fn regions(n: u64) -> Bytes {
+    Bytes::new(n * REGION.value())
+}
+
+fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
+    let config = MockConfig::new(Bytes::gib(4)).budget(regions(budget));
+    let device = MockDevice::new(config).unwrap();
+    let config = PoolConfig::new(regions(budget)).region_size(REGION).policy(Box::new(policy));
+    (device.clone(), Pool::new(device, config).unwrap())
+}
+
+/// A job whose iterations allocate blocks one after the other and free them in reverse.
+struct Waves {
+    job: Job<MockDevice>,
+    stream: MockStream,
+    /// The blocks of one iteration, in regions.
+    wave: Vec<u64>,
+    live: Vec<Block>,
+    /// How many of the iteration's operations are done; none while it has not begun.
+    at: Option<usize>,
+    left: u32,
+}
+
+impl Waves {
+    fn join(
+        device: &MockDevice,
+        pool: &Pool<MockDevice>,
+        kept: u64,
+        wave: &[u64],
+        times: u32,
+    ) -> Self {
+        let stream = device.add_stream();
+        let job = pool.join("waves", stream).unwrap();
+        if kept > 0 {
+            job.alloc(Request::new(regions(kept), Lifetime::Persistent)).unwrap();
+        }
+        Self { job, stream, wave: wave.to_vec(), live: Vec::new(), at: None, left: times }
+    }
+
+    /// Does the next thing, if it may. Whether it did, or has nothing left to do.
+    fn step(&mut self, device: &MockDevice) -> bool {
+        if self.left == 0 {
+            return true;
+        }
+        let Some(at) = self.at else {
+            let started = self.job.begin().unwrap() == Begin::Started;
+            self.at = started.then_some(0);
+            return started;
+        };
+        device.launch(self.stream, Ticks::micros(10), Utilisation::FULL).unwrap();
+        if let Some(&block) = self.wave.get(at) {
+            match self.job.alloc(Request::new(regions(block), Lifetime::Iteration)) {
+                Ok(block) => self.live.push(block),
+                Err(AllocError::Busy(_)) => return false,
+                Err(error) => panic!("a job within its profile was refused: {error}"),
+            }
+        } else if let Some(block) = self.live.pop() {
+            self.job.free(block).unwrap();
+        } else {
+            self.job.end().unwrap();
+            self.left -= 1;
+            self.at = None;
+            return true;
+        }
+        self.at = Some(at + 1);
+        true
+    }
+}
+
+/// Lets the jobs go on in the order given, again and again, until all are done.
+fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves], order: &[usize]) {
+    let mut vain = 0;
+    for turn in 0.. {
+        if jobs.iter().all(|job| job.left == 0) {
+            break;
+        }
+        let job = order.get(turn % order.len()).map_or(0, |&i| i % jobs.len());
+        // Everybody gets a turn now and then, whatever the order says.
+        let job = if turn % 3 == 0 { turn / 3 % jobs.len() } else { job };
+        let done = jobs[job].left > 0 && jobs[job].step(device);
+        vain = if done { 0 } else { vain + 1 };
+        if vain > 3 * jobs.len() {
+            device.run_until_idle();
+            pool.poll().unwrap();
+        }
+        assert!(vain < 12 * jobs.len(), "all jobs wait for each other:\n{}", pool.snapshot());
+        assert_eq!(device.violation_count(), 0, "{:?}", device.violations().first());
+    }
+}
+
+/// I4, the classic case: two jobs that each need more than half the budget go into forward at once.
+#[test]
+fn two_jobs_that_need_more_than_half_each_do_not_block_each_other() {
+    let (device, pool) = pool(10, Reckless);
+    let wave = [1; 7];
+    let mut jobs: Vec<Waves> = (0..2).map(|_| Waves::join(&device, &pool, 1, &wave, 20)).collect();
+    run_all(&device, &pool, &mut jobs, &[0, 1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// I4: jobs of any shape that each fit alone always finish, whoever is let start and whoever
+    /// goes first, and none of them is refused.
+    #[test]
+    fn jobs_that_fit_alone_always_finish(
+        jobs in prop::collection::vec((0..3u64, prop::collection::vec(1..5u64, 1..6)), 1..5),
+        slack in 0..6u64,
+        order in prop::collection::vec(0..4usize, 1..40),
+    ) {
+        let kept: u64 = jobs.iter().map(|(kept, _)| kept).sum();
+        let peak: u64 = jobs.iter().map(|(_, wave)| wave.iter().sum()).max().unwrap_or(0);
+        let (device, pool) = pool(kept + peak + slack, Reckless);
+        let mut all: Vec<Waves> =
+            jobs.iter().map(|(kept, wave)| Waves::join(&device, &pool, *kept, wave, 5)).collect();
+        run_all(&device, &pool, &mut all, &order);
+    }
+}
+
+/// I5: a job with long iterations among jobs with short ones starts in its turn. Under time shift
+/// every iteration that asks is preceded by at most one further iteration of each other job.
+#[test]
+fn a_job_that_asks_is_not_passed_over() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut large = Waves::join(&device, &pool, 0, &[9; 1], 6);
+    let mut small: Vec<Waves> =
+        (0..3).map(|_| Waves::join(&device, &pool, 0, &[2; 1], u32::MAX)).collect();
+    let mut waited = 0;
+    for _ in 0..20_000 {
+        if large.left == 0 {
+            break;
+        }
+        let waiting = large.at.is_none();
+        large.step(&device);
+        for job in &mut small {
+            let before = job.left;
+            job.step(&device);
+            waited += u32::from(waiting && job.left < before);
+        }
+        if large.at.is_some() {
+            waited = 0;
+        }
+        assert!(waited <= 6, "passed over by {waited} iterations");
+        device.advance_to(device.now().saturating_add(Ticks::micros(20)));
+        pool.poll().unwrap();
+    }
+    assert_eq!(large.left, 0, "it never got its turn:\n{}", pool.snapshot());
+}
+
+/// I6: a job that needs more than the budget leaves is refused alone; the other goes on.
+#[test]
+fn a_job_that_asks_too_much_fails_alone() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut good = Waves::join(&device, &pool, 2, &[1, 1, 1], 5);
+    let stream = device.add_stream();
+    let greedy = pool.join("greedy", stream).unwrap();
+    let error = greedy.alloc(Request::new(regions(9), Lifetime::Persistent)).unwrap_err();
+    let AllocError::OutOfMemory(shortage) = error else { panic!("{error}") };
+    assert_eq!((shortage.asked, shortage.held_by_others), (regions(9), regions(2)));
+    run_all(&device, &pool, std::slice::from_mut(&mut good), &[0]);
+}
+
+/// I6: what stays must leave room for the known peaks of the others.
+#[test]
+fn persistent_growth_cannot_shut_out_another_job() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut first = Waves::join(&device, &pool, 1, &[3, 3], 1);
+    run_all(&device, &pool, std::slice::from_mut(&mut first), &[0]);
+    device.run_until_idle();
+    pool.poll().unwrap();
+    let second = pool.join("second", device.add_stream()).unwrap();
+    second.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
+    let error = second.alloc(Request::new(regions(1), Lifetime::Persistent)).unwrap_err();
+    assert!(matches!(error, AllocError::OutOfMemory(_)), "{error}");
+    first.left = 3;
+    run_all(&device, &pool, std::slice::from_mut(&mut first), &[0]);
+}
+
+/// I6: a job that leaves in mid-iteration gives everything back, once the device has passed it.
+#[test]
+fn a_job_that_leaves_returns_what_it_held() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut leaver = Waves::join(&device, &pool, 2, &[4, 3], 5);
+    (0..3).for_each(|_| assert!(leaver.step(&device)));
+    let (other, stream) = (device.add_stream(), leaver.stream);
+    let other = pool.join("other", other).unwrap();
+    drop(leaver);
+    let all = Request::new(regions(10), Lifetime::Iteration);
+    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert!(matches!(other.alloc(all), Err(AllocError::Busy(_))), "the device still uses it");
+    assert!(device.outstanding(stream) > 0);
+    device.run_until_idle();
+    other.alloc(all).unwrap();
+}
+
+/// I7: a handle that is not this job's, or not live any more, is a typed error and changes nothing.
+#[test]
+fn stale_and_foreign_handles_are_refused() {
+    let (device, pool) = pool(10, TimeShift);
+    let (one, two) = (
+        pool.join("one", device.add_stream()).unwrap(),
+        pool.join("two", device.add_stream()).unwrap(),
+    );
+    let request = Request::new(Bytes::kib(1), Lifetime::Persistent);
+    let first = one.alloc(request).unwrap();
+    assert_eq!(two.free(first), Err(FreeError::NotLive(first.address())));
+    one.free(first).unwrap();
+    let second = one.alloc(request).unwrap();
+    assert_eq!(second.address(), first.address());
+    assert_eq!(one.free(first), Err(FreeError::Stale(first.address())));
+    one.free(second).unwrap();
+}
+
+/// What a job keeps from its last iteration is not there for others: they wait until it is freed.
+#[test]
+fn memory_kept_between_iterations_is_waited_for() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut job = Waves::join(&device, &pool, 1, &[7], 2);
+    job.left = 1;
+    run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
+    let other = pool.join("other", device.add_stream()).unwrap();
+    assert_eq!(other.begin(), Ok(Begin::Started));
+    device.run_until_idle();
+    let kept = other.alloc(Request::new(regions(7), Lifetime::Iteration)).unwrap();
+    other.end().unwrap();
+    assert_eq!(job.job.begin(), Ok(Begin::Wait(None)));
+    let generation = pool.generation();
+    other.free(kept).unwrap();
+    assert_ne!(pool.generation(), generation);
+    assert_eq!(job.job.begin(), Ok(Begin::Started));
+}
+
+/// A job whose iterations cannot fit beside what the others keep is told so, with the numbers.
+#[test]
+fn an_iteration_that_can_never_fit_is_refused() {
+    let (device, pool) = pool(10, TimeShift);
+    // Both in their first iterations: nothing is known yet that could refuse the growth of either.
+    let mut job = Waves::join(&device, &pool, 1, &[7], 1);
+    let other = pool.join("other", device.add_stream()).unwrap();
+    assert_eq!(other.begin(), Ok(Begin::Started));
+    other.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
+    other.end().unwrap();
+    assert!(job.step(&device), "its first iteration starts");
+    let error = job.job.alloc(Request::new(regions(7), Lifetime::Iteration)).unwrap_err();
+    assert!(matches!(error, AllocError::OutOfMemory(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("budget 20 MiB") && text.contains("6 MiB by 1 other job"), "{text}");
+}
+
+/// I1: memory freed by the program but not yet passed by the device stays charged.
+#[test]
+fn freed_memory_is_charged_until_its_fence_has_passed() {
+    let (device, pool) = pool(10, TimeShift);
+    let mut one = Waves::join(&device, &pool, 0, &[8], 1);
+    (0..3).for_each(|_| assert!(one.step(&device)));
+    assert_eq!((one.job.held().iteration, one.job.held().draining), (Bytes::ZERO, regions(8)));
+    let two = pool.join("two", device.add_stream()).unwrap();
+    let request = Request::new(regions(4), Lifetime::Persistent);
+    assert!(matches!(two.alloc(request), Err(AllocError::Busy(_))));
+    // The job itself may have it again at once: work on one stream runs in order.
+    one.job.alloc(Request::new(regions(8), Lifetime::Iteration)).unwrap();
+    assert_eq!(one.job.held().draining, Bytes::ZERO);
+}
