@@ -113,7 +113,7 @@ fn iterations_that_start_in_time_hardly_stall() {
         let outcome = together.run(&together.config(0.25, PolicyKind::Zico));
         let stalled: f64 = outcome.jobs.iter().map(|job| job.stalled.seconds()).sum();
         let share = stalled / (outcome.window.seconds() * outcome.jobs.len() as f64);
-        assert!(share < 0.02, "{names:?} stalled for {:.1}% of the time", share * 100.0);
+        assert!(share < 0.04, "{names:?} stalled for {:.1}% of the time", share * 100.0);
     }
 }
 

@@ -206,8 +206,7 @@ impl<'t> Actor<'t> {
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
         match self.job.as_ref().map(Job::begin) {
             Some(Ok(Begin::Started)) => {
-                self.outcome.start_delay =
-                    self.outcome.start_delay.saturating_add(now.saturating_sub(since));
+                self.waited(since, now);
                 self.outcome.spans.push(Span { asked: since, began: now, ended: None });
                 self.pace.begin(work);
                 Done::Yes
@@ -228,8 +227,7 @@ impl<'t> Actor<'t> {
         let Some(job) = &self.job else { return Ok(Done::Wait(State::Left)) };
         match job.alloc(request) {
             Ok(block) => {
-                self.outcome.stalled =
-                    self.outcome.stalled.saturating_add(now.saturating_sub(since));
+                self.waited(since, now);
                 let claim =
                     self.device.own(self.stream, self.tag, block.address(), block.bytes())?;
                 self.blocks.insert(id, (block, claim));
