@@ -1,4 +1,61 @@
-//! WIP
+//! The program `zico`: replay recorded training jobs under one memory budget, look at traces, and
+//! convert them.
+//!
+//! The program itself is thin ([`run`]); what it does is in the library, so that tests and other
+//! programs can call it.
 
+pub mod args;
+mod command;
 pub mod convert;
+mod failure;
 pub mod import;
+mod load;
+mod report;
+pub mod size;
+mod table;
+
+pub use failure::Failure;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+
+/// What went on, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All is well: 0.
+    Fine,
+    /// The run saw a violation, or a job failed: 1.
+    Bad,
+    /// Bad input, or something that cannot work: 2.
+    Refused,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Fine => Self::SUCCESS,
+            Exit::Bad => Self::from(1),
+            Exit::Refused => Self::from(2),
+        }
+    }
+}
+
+/// Does what the arguments say. A refusal is printed on standard error.
+#[must_use]
+pub fn run(args: &Args) -> Exit {
+    let done = match &args.command {
+        Command::Replay(replay) => command::replay::run(replay),
+        Command::Inspect(inspect) => command::inspect::run(inspect),
+        Command::Convert(convert) => command::convert::run(convert),
+    };
+    match done {
+        Ok(exit) => exit,
+        // Whoever read the output has seen enough.
+        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Fine,
+        Err(failure) => {
+            eprintln!("zico: {}", failure::chain(&failure));
+            Exit::Refused
+        }
+    }
+}

@@ -1,2 +1,10 @@
 //! The program `zico`.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use zico_cli::args::Args;
+
+fn main() -> ExitCode {
+    zico_cli::run(&Args::parse()).into()
+}

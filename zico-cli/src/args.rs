@@ -1,0 +1,198 @@
+//! The command line, and the help that explains it.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use zico_core::{Bytes, Ticks};
+use zico_mock::Utilisation;
+use zico_mock::replay::{Machine, PolicyKind};
+
+use crate::size::{self, Budget};
+
+/// Several training jobs under one memory budget.
+///
+/// Within an iteration a job's memory rises through the forward pass and falls through the backward
+/// pass. zico lets jobs share one budget: it hands memory that one job has given up to the others,
+/// and starts iterations at moments where the waves fit together. This program replays recorded
+/// training jobs on a simulated device and shows what happens.
+#[derive(Debug, Parser)]
+#[command(name = "zico", version, after_help = EXAMPLES, propagate_version = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  zico inspect                                   the traces that come with zico
+  zico inspect resnet50 bert-base                what they need, alone and together
+  zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
+  zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
+  zico convert profile.json.gz my-job.ztrace     a trace of your own job
+
+Exit codes:
+  0  all is well
+  1  the replay saw a violation, or a job failed
+  2  bad input, or something that cannot work";
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run recorded jobs together under one memory budget
+    Replay(Replay),
+    /// Show what is in traces, and what the jobs need together
+    Inspect(Inspect),
+    /// Make a compact .ztrace file of a PyTorch profile
+    Convert(Convert),
+}
+
+/// `zico replay`
+#[derive(Debug, Parser)]
+pub struct Replay {
+    /// Files (PyTorch profiles, plain or gzip, or .ztrace), or names of bundled traces. The same one
+    /// may be given several times
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<String>,
+
+    /// The memory that all jobs together may hold: a size (8GiB, 3.2G), or f=F for L + F * (S - L),
+    /// where L is the least budget under which the jobs can share and S the sum of their peaks
+    #[arg(short, long, value_parser = size::budget, value_name = "SIZE|f=F")]
+    pub budget: Budget,
+
+    /// Who decides when an iteration starts
+    #[arg(short, long, default_value = "zico")]
+    pub policy: PolicyName,
+
+    /// How many iterations each job does at least
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: u64,
+
+    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: about a
+    /// 2048th of the budget]
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub region_size: Option<Bytes>,
+
+    /// How the jobs meet the device.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// Write a report with a picture of the jobs' memory over time
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The simulated device.
+#[derive(Clone, Debug, Parser)]
+pub struct MachineArgs {
+    /// How long a launch takes on the device, over the recorded CPU time
+    #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
+    pub scale_time: f64,
+
+    /// How much of the device one launch keeps busy. A CPU trace does not tell: it is an assumption
+    /// on which all figures of throughput depend
+    #[arg(long, default_value_t = 0.6, value_parser = |s: &str| size::between(s, 0.001, 1.0), value_name = "U")]
+    pub utilisation: f64,
+
+    /// What a launch costs the host
+    #[arg(long, default_value = "5us", value_parser = size::duration, value_name = "DURATION")]
+    pub dispatch: Ticks,
+
+    /// How many launches of a job may be enqueued and not finished
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
+    pub run_ahead: u64,
+
+    /// Each launch's length is off by up to this many percent, at random
+    #[arg(long, default_value_t = 5.0, value_parser = |s: &str| size::between(s, 0.0, 100.0), value_name = "PERCENT")]
+    pub jitter: f64,
+
+    /// The seed of that randomness: the same seed gives the same outcome
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl MachineArgs {
+    /// As the replay takes it.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "parsed as 0.001..=1"
+        )]
+        let permille = (self.utilisation * 1000.0).round() as u16;
+        Machine {
+            time_scale: self.scale_time,
+            dispatch: self.dispatch,
+            run_ahead: self.run_ahead,
+            utilisation: Utilisation::new(permille).unwrap_or(Utilisation::FULL),
+            jitter: self.jitter / 100.0,
+            seed: self.seed,
+        }
+    }
+}
+
+/// The policies by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// Start when the waves fit together (time shift)
+    Zico,
+    /// One iteration at a time, by turns
+    Exclusive,
+    /// No decision and no hand-over: each job keeps its own peak
+    Unmanaged,
+}
+
+impl From<PolicyName> for PolicyKind {
+    fn from(name: PolicyName) -> Self {
+        match name {
+            PolicyName::Zico => Self::Zico,
+            PolicyName::Exclusive => Self::Exclusive,
+            PolicyName::Unmanaged => Self::Unmanaged,
+        }
+    }
+}
+
+/// `zico inspect`
+#[derive(Debug, Parser)]
+pub struct Inspect {
+    /// Files or names of bundled traces; without any, the bundled ones are listed
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<String>,
+
+    /// The unit in which what the jobs need is counted [default: as a pool would choose]
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub region_size: Option<Bytes>,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `zico convert`
+#[derive(Debug, Parser)]
+pub struct Convert {
+    /// A PyTorch profile (Kineto JSON, plain or gzip) recorded with profile_memory=True, or a .ztrace
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+
+    /// The .ztrace file to write
+    #[arg(value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// What the job is called in reports [default: the file's name up to the first dot]
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// Who recorded it from what, kept in the file
+    #[arg(long, value_name = "TEXT")]
+    pub provenance: Option<String>,
+
+    /// Write over a file that is there already
+    #[arg(long)]
+    pub force: bool,
+}

@@ -1,0 +1,45 @@
+//! `zico convert`
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use zico_core::Bytes;
+
+use crate::args::Convert;
+use crate::convert::{Description, convert};
+use crate::{Exit, Failure};
+
+/// Converts into a file beside the output and renames it, so that a failure loses nothing.
+pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
+    if args.output.exists() && !args.force {
+        return Err(Failure::Exists(args.output.clone()));
+    }
+    let mut beside = args.output.clone().into_os_string();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let description = Description { name: args.name.clone(), provenance: args.provenance.clone() };
+    let converted = convert(&args.input, &beside, description).map_err(Failure::from);
+    let renamed = converted.and_then(|summary| {
+        let failed = |source| Failure::Write { path: args.output.clone(), source };
+        std::fs::rename(&beside, &args.output).map_err(failed).map(|()| summary)
+    });
+    if renamed.is_err() {
+        // Nothing there, most likely; whatever it is, it is not what was asked for.
+        let _ = std::fs::remove_file(&beside);
+    }
+    let summary = renamed?;
+    writeln!(
+        stdout(),
+        "{}: {} iterations, {} blocks ({} of them from before the first iteration), {} launches; \
+         {} read, {} written to {}",
+        summary.name,
+        summary.iterations,
+        summary.blocks,
+        summary.setup_blocks,
+        summary.launches,
+        Bytes::new(summary.read),
+        Bytes::new(summary.written),
+        args.output.display(),
+    )?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,213 @@
+//! `zico inspect`
+
+use std::io::{Write, stdout};
+
+use serde::Serialize;
+use zico_core::Bytes;
+use zico_mock::bundled;
+use zico_mock::replay::{Machine, Needs, needs};
+use zico_mock::trace::Trace;
+
+use crate::args::Inspect;
+use crate::load::load_all;
+use crate::table::{sparkline, table};
+use crate::{Exit, Failure};
+
+/// How many columns the plot of a wave has.
+const COLUMNS: u16 = 60;
+
+/// How often each job is run alone to see what it needs: the first iteration, which makes the
+/// optimizer's state, and some that repeat.
+const ITERATIONS: u64 = 5;
+
+/// The shares for which budgets are shown.
+const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
+
+/// Shows traces, and what their jobs need together.
+pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
+    let mut out = stdout().lock();
+    if args.traces.is_empty() {
+        let traces: Vec<Trace> = bundled::names().map(bundled::open).collect::<Result<_, _>>()?;
+        if args.json {
+            let traces: Vec<TraceJson<'_>> = traces.iter().map(TraceJson::new).collect();
+            writeln!(
+                out,
+                "{}",
+                serde_json::to_string_pretty(&serde_json::json!({ "traces": traces }))?
+            )?;
+        } else {
+            list(&mut out, &traces)?;
+        }
+        return Ok(Exit::Fine);
+    }
+    let loaded = load_all(&args.traces)?;
+    let traces: Vec<&Trace> = loaded.iter().collect();
+    let needs = needs(&traces, args.region_size, ITERATIONS, &Machine::default())?;
+    if args.json {
+        let json = InspectJson::new(&traces, &needs);
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+    } else {
+        traces.iter().try_for_each(|trace| show(&mut out, trace))?;
+        show_needs(&mut out, &traces, &needs)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
+    let mut all = table(&["bundled trace", "iterations", "kept", "peak", "allocations"]);
+    for trace in traces {
+        let stats = trace.stats();
+        let last = stats.iterations.last();
+        all.add_row([
+            trace.name().to_owned(),
+            trace.iterations().len().to_string(),
+            last.map_or_else(String::new, |last| last.persistent_at_start.to_string()),
+            stats.peak.to_string(),
+            last.map_or_else(String::new, |last| last.allocations.to_string()),
+        ]);
+    }
+    writeln!(out, "{all}\n`zico inspect NAME...` shows more of them.")?;
+    Ok(())
+}
+
+fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
+    writeln!(out, "{}\n{}", trace.name(), trace.provenance())?;
+    let mut iterations =
+        table(&["", "allocs", "frees", "launches", "CPU", "kept", "peak", "in", "trough"]);
+    for (i, stats) in trace.stats().iterations.iter().enumerate() {
+        iterations.add_row([
+            format!("{}", i + 1),
+            stats.allocations.to_string(),
+            stats.frees.to_string(),
+            stats.launches.to_string(),
+            stats.recorded.to_string(),
+            stats.persistent_at_start.to_string(),
+            stats.peak.to_string(),
+            stats.peak_phase.map_or_else(String::new, |phase| phase.to_string()),
+            stats.trough.to_string(),
+        ]);
+    }
+    writeln!(out, "{iterations}")?;
+    for i in 0..trace.iterations().len() {
+        let wave: Vec<u64> = trace.wave(i, COLUMNS).iter().map(|bytes| bytes.value()).collect();
+        writeln!(out, "{:>3} {}", i + 1, sparkline(&wave))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn show_needs(out: &mut impl Write, traces: &[&Trace], needs: &Needs) -> Result<(), Failure> {
+    writeln!(out, "What they need on the device, in regions of {}:", needs.region)?;
+    let mut jobs = table(&["job alone", "peak", "kept between iterations"]);
+    for (trace, solo) in traces.iter().zip(&needs.solos) {
+        jobs.add_row([trace.name().to_owned(), solo.peak.to_string(), solo.persistent.to_string()]);
+    }
+    writeln!(out, "{jobs}")?;
+    if traces.len() < 2 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "L = {}: the least budget under which they can share (the largest of a job's peak and what \
+         the\n    others keep). S = {}: the sum of the peaks, from where on nobody waits.\n\
+         Budgets at L + f (S - L), for `zico replay --budget`:",
+        needs.least, needs.sum,
+    )?;
+    for f in SHARES {
+        let budget = needs.budget_at(f);
+        writeln!(out, "  f={f:<5} {:>12}  ({})", format!("{}MiB", budget.value() >> 20), budget)?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct InspectJson<'t> {
+    traces: Vec<TraceJson<'t>>,
+    region_bytes: u64,
+    jobs: Vec<NeedJson<'t>>,
+    least_budget_bytes: u64,
+    sum_of_solo_peaks_bytes: u64,
+    budgets: Vec<BudgetJson>,
+}
+
+#[derive(Serialize)]
+struct TraceJson<'t> {
+    name: &'t str,
+    provenance: &'t str,
+    peak_bytes: u64,
+    iterations: Vec<IterationJson>,
+}
+
+#[derive(Serialize)]
+struct IterationJson {
+    allocations: usize,
+    frees: usize,
+    launches: usize,
+    work_seconds: f64,
+    recorded_seconds: f64,
+    persistent_bytes: u64,
+    start_bytes: u64,
+    end_bytes: u64,
+    peak_bytes: u64,
+    peak_phase: Option<String>,
+    trough_bytes: u64,
+    wave_bytes: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct NeedJson<'t> {
+    name: &'t str,
+    solo_peak_bytes: u64,
+    persistent_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct BudgetJson {
+    f: f64,
+    bytes: u64,
+}
+
+impl<'t> InspectJson<'t> {
+    fn new(traces: &[&'t Trace], needs: &Needs) -> Self {
+        let job = |(trace, solo): (&&'t Trace, &zico_mock::replay::Solo)| NeedJson {
+            name: trace.name(),
+            solo_peak_bytes: solo.peak.value(),
+            persistent_bytes: solo.persistent.value(),
+        };
+        let budget = |f| BudgetJson { f, bytes: needs.budget_at(f).value() };
+        Self {
+            traces: traces.iter().map(|trace| TraceJson::new(trace)).collect(),
+            region_bytes: needs.region.value(),
+            jobs: traces.iter().zip(&needs.solos).map(job).collect(),
+            least_budget_bytes: needs.least.value(),
+            sum_of_solo_peaks_bytes: needs.sum.value(),
+            budgets: SHARES.into_iter().map(budget).collect(),
+        }
+    }
+}
+
+impl<'t> TraceJson<'t> {
+    fn new(trace: &'t Trace) -> Self {
+        let stats = trace.stats();
+        let iteration = |(i, stats): (usize, &zico_mock::trace::IterationStats)| IterationJson {
+            allocations: stats.allocations,
+            frees: stats.frees,
+            launches: stats.launches,
+            work_seconds: stats.work.seconds(),
+            recorded_seconds: stats.recorded.seconds(),
+            persistent_bytes: stats.persistent_at_start.value(),
+            start_bytes: stats.live_at_start.value(),
+            end_bytes: stats.live_at_end.value(),
+            peak_bytes: stats.peak.value(),
+            peak_phase: stats.peak_phase.map(|phase| phase.to_string()),
+            trough_bytes: stats.trough.value(),
+            wave_bytes: trace.wave(i, COLUMNS).into_iter().map(Bytes::value).collect(),
+        };
+        Self {
+            name: trace.name(),
+            provenance: trace.provenance(),
+            peak_bytes: stats.peak.value(),
+            iterations: stats.iterations.iter().enumerate().map(iteration).collect(),
+        }
+    }
+}

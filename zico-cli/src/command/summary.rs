@@ -1,0 +1,236 @@
+//! What a replay comes to: as JSON for scripts, as tables for people.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use zico_core::{Bytes, Ticks};
+use zico_mock::replay::{Needs, Outcome, ReplayConfig};
+
+use crate::table::table;
+
+/// The figures of a replay. Bytes are bytes, times are seconds of the simulated device.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) policy: &'static str,
+    pub(crate) budget_bytes: u64,
+    /// Where the budget stands between the least one (0) and the sum of the peaks (1).
+    pub(crate) f: f64,
+    pub(crate) region_bytes: u64,
+    /// The most physical memory that the device gave out.
+    pub(crate) peak_held_bytes: u64,
+    /// The largest sum of live bytes as requested.
+    pub(crate) peak_live_bytes: u64,
+    pub(crate) sum_of_solo_peaks_bytes: u64,
+    /// L: the least budget under which these jobs can share.
+    pub(crate) least_budget_bytes: u64,
+    pub(crate) violations: u64,
+    pub(crate) makespan_seconds: f64,
+    /// The sum over jobs of the rate over the rate alone.
+    pub(crate) total_throughput: f64,
+    pub(crate) steps: u64,
+    pub(crate) memory_calls: u64,
+    pub(crate) time_scale: f64,
+    pub(crate) utilisation: f64,
+    pub(crate) dispatch_seconds: f64,
+    pub(crate) run_ahead: u64,
+    pub(crate) jitter: f64,
+    pub(crate) seed: u64,
+    pub(crate) jobs: Vec<JobSummary>,
+}
+
+/// The figures of one job.
+#[derive(Debug, Serialize)]
+pub(crate) struct JobSummary {
+    pub(crate) name: String,
+    /// What is charged to it between iterations, in whole regions.
+    pub(crate) persistent_bytes: u64,
+    pub(crate) solo_peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) iterations: u64,
+    pub(crate) iterations_per_second: f64,
+    pub(crate) solo_iterations_per_second: f64,
+    /// Waiting for iterations to start, summed.
+    pub(crate) start_delay_seconds: f64,
+    /// Waiting for memory within iterations, summed.
+    pub(crate) stall_seconds: f64,
+    pub(crate) failure: Option<String>,
+}
+
+impl JobSummary {
+    /// The rate over the rate alone.
+    pub(crate) fn relative(&self) -> f64 {
+        if self.solo_iterations_per_second > 0.0 {
+            self.iterations_per_second / self.solo_iterations_per_second
+        } else {
+            0.0
+        }
+    }
+
+    /// The mean delay of an iteration's start, in seconds.
+    pub(crate) fn mean_delay(&self) -> f64 {
+        self.start_delay_seconds / self.iterations.max(1) as f64
+    }
+}
+
+impl Summary {
+    pub(crate) fn new(outcome: &Outcome, needs: &Needs, config: &ReplayConfig) -> Self {
+        let job =
+            |(job, solo): (&zico_mock::replay::JobOutcome, &zico_mock::replay::Solo)| JobSummary {
+                name: job.name.clone(),
+                persistent_bytes: job.persistent.value(),
+                solo_peak_bytes: solo.peak.value(),
+                peak_bytes: job.peak.value(),
+                iterations: job.iterations,
+                iterations_per_second: outcome.rate(job),
+                solo_iterations_per_second: solo.rate,
+                start_delay_seconds: job.start_delay.seconds(),
+                stall_seconds: job.stalled.seconds(),
+                failure: job.failure.clone(),
+            };
+        let jobs: Vec<JobSummary> = outcome.jobs.iter().zip(&needs.solos).map(job).collect();
+        let machine = &config.machine;
+        Self {
+            policy: outcome.policy,
+            budget_bytes: outcome.budget.value(),
+            f: needs.f_of(outcome.budget),
+            region_bytes: outcome.region.value(),
+            peak_held_bytes: outcome.peak_held.value(),
+            peak_live_bytes: outcome.peak_live.value(),
+            sum_of_solo_peaks_bytes: needs.sum.value(),
+            least_budget_bytes: needs.least.value(),
+            violations: outcome.violation_count,
+            makespan_seconds: outcome.window.seconds(),
+            total_throughput: jobs.iter().map(JobSummary::relative).sum(),
+            steps: outcome.steps,
+            memory_calls: outcome.memory_calls,
+            time_scale: machine.time_scale,
+            utilisation: f64::from(machine.utilisation.permille()) / 1000.0,
+            dispatch_seconds: machine.dispatch.seconds(),
+            run_ahead: machine.run_ahead,
+            jitter: machine.jitter,
+            seed: machine.seed,
+            jobs,
+        }
+    }
+
+    /// No violation, and every job did what it was to do.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.violations == 0 && self.jobs.iter().all(|job| job.failure.is_none())
+    }
+
+    /// How much less than the sum of the jobs' peaks was held, in percent.
+    pub(crate) fn saved_percent(&self) -> f64 {
+        let sum = self.sum_of_solo_peaks_bytes.max(1) as f64;
+        (1.0 - self.peak_held_bytes as f64 / sum) * 100.0
+    }
+
+    /// The parameters in a sentence.
+    pub(crate) fn conditions(&self) -> String {
+        format!(
+            "recorded CPU times x {}, a launch keeps {:.0}% of the device busy (an assumption that the \
+             throughput depends on), {} to dispatch, {} launches ahead, lengths +-{:.0}%, seed {}",
+            self.time_scale,
+            self.utilisation * 100.0,
+            Ticks::new(nanos(self.dispatch_seconds)),
+            self.run_ahead,
+            self.jitter * 100.0,
+            self.seed,
+        )
+    }
+
+    /// Tables for people; `speed` is steps replayed per second of real time.
+    pub(crate) fn print(
+        &self,
+        out: &mut impl Write,
+        outcome: &Outcome,
+        speed: f64,
+    ) -> io::Result<()> {
+        writeln!(
+            out,
+            "Policy {}, budget {} (f = {:.2}), regions of {}\n{}\n",
+            self.policy,
+            Bytes::new(self.budget_bytes),
+            self.f,
+            Bytes::new(self.region_bytes),
+            textwrap(&self.conditions()),
+        )?;
+        self.print_jobs(out)?;
+        writeln!(out)?;
+        self.print_whole(out, speed)?;
+        for violation in outcome.violations.iter().take(5) {
+            writeln!(out, "violation: {violation}")?;
+        }
+        for job in &self.jobs {
+            if let Some(failure) = &job.failure {
+                writeln!(out, "{} failed: {failure}", job.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_jobs(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut jobs =
+            table(&["job", "iter.", "per s", "of alone", "delay", "stalled", "peak", "kept"]);
+        for job in &self.jobs {
+            jobs.add_row([
+                job.name.clone(),
+                job.iterations.to_string(),
+                format!("{:.2}", job.iterations_per_second),
+                format!("{:.0}%", job.relative() * 100.0),
+                format!("{:.1} ms", job.mean_delay() * 1e3),
+                format!("{:.1} ms", job.stall_seconds * 1e3),
+                Bytes::new(job.peak_bytes).to_string(),
+                Bytes::new(job.persistent_bytes).to_string(),
+            ]);
+        }
+        writeln!(out, "{jobs}")?;
+        writeln!(
+            out,
+            "delay: waiting for a start, mean of an iteration; stalled: waiting for memory\n\
+             within iterations, in all; kept: charged between iterations"
+        )
+    }
+
+    fn print_whole(&self, out: &mut impl Write, speed: f64) -> io::Result<()> {
+        let sum = Bytes::new(self.sum_of_solo_peaks_bytes);
+        for (what, figure) in [
+            ("throughput", format!("{:.2} of one job alone", self.total_throughput)),
+            ("peak held", Bytes::new(self.peak_held_bytes).to_string()),
+            ("budget", Bytes::new(self.budget_bytes).to_string()),
+            (
+                "sum of the jobs' peaks",
+                format!("{sum} ({:.0}% less was held)", self.saved_percent()),
+            ),
+            ("peak of live bytes", Bytes::new(self.peak_live_bytes).to_string()),
+            ("least budget for these jobs", Bytes::new(self.least_budget_bytes).to_string()),
+            ("violations", self.violations.to_string()),
+            ("time on the device", format!("{:.2} s", self.makespan_seconds)),
+            ("device memory calls", self.memory_calls.to_string()),
+            ("replayed", format!("{} steps at {:.1} million a second", self.steps, speed / 1e6)),
+        ] {
+            writeln!(out, "{what:>28}  {figure}")?;
+        }
+        Ok(())
+    }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let nanos = (seconds * 1e9).round() as u64;
+    nanos
+}
+
+/// Breaks a sentence into lines of at most 80 characters.
+fn textwrap(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.len() - 1;
+        if lines[line].len() + word.len() >= 80 {
+            lines.push(word.to_owned());
+        } else {
+            let gap = if lines[line].is_empty() { "" } else { " " };
+            lines[line] += &format!("{gap}{word}");
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,71 @@
+//! What makes the program stop, as a person reads it.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use zico_mock::bundled::BundledError;
+use zico_mock::replay::ReplayError;
+
+use crate::convert::ConvertError;
+use crate::import::ImportError;
+
+/// Why the program stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A file is no recorded job.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A trace was named that is neither a file nor bundled.
+    #[error("there is no file {name}, and no bundled trace of that name ({bundled})")]
+    UnknownTrace {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        bundled: String,
+    },
+    /// A bundled trace cannot be read.
+    #[error(transparent)]
+    Bundled(#[from] BundledError),
+    /// The jobs cannot share the budget; the text says which needs what.
+    #[error("{0}")]
+    CannotShare(String),
+    /// A replay could not be done.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A trace could not be converted.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// A file is there already.
+    #[error("{} is there already; --force writes over it", .0.display())]
+    Exists(PathBuf),
+    /// A file could not be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The report could not be made from its template: a defect.
+    #[error("cannot make the report")]
+    Report(#[from] minijinja::Error),
+    /// JSON could not be made of the outcome: a defect.
+    #[error("cannot make JSON")]
+    Json(#[from] serde_json::Error),
+    /// Standard output cannot be written.
+    #[error("cannot write the output")]
+    Output(#[from] io::Error),
+}
+
+/// An error and all its causes in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

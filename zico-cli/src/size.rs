@@ -1,0 +1,156 @@
+//! Sizes and budgets as people write them.
+
+use bytesize::ByteSize;
+use zico_core::Bytes;
+
+/// A budget: a size, or a share of what jobs need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// So many bytes.
+    Size(Bytes),
+    /// L + f (S - L), L being the least budget under which the jobs can share and S the sum of
+    /// their peaks.
+    Share(f64),
+}
+
+/// Reads a size: a number and a unit (`8GiB`, `3.2 G`, `512MiB`), or plain bytes. `K`, `M`, `G`, `T`
+/// and their `iB` forms count in 1024s, `KB`, `MB`, `GB`, `TB` in 1000s.
+///
+/// # Errors
+/// In words that say what is wrong with it.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    let text = text.trim();
+    let example = "a size is a number and a unit, such as 8GiB, 3.2G, 512MiB or 1500MB";
+    if text.starts_with('-') {
+        return Err(format!("a size cannot be negative; {example}"));
+    }
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = text[number.len()..].trim();
+    let binary = match unit.to_ascii_lowercase().as_str() {
+        // A bare letter is what allocators and schedulers mean by it: 1024s.
+        "k" | "m" | "g" | "t" | "p" => format!("{number}{unit}iB"),
+        _ => format!("{number}{unit}"),
+    };
+    if !number.trim().parse::<f64>().is_ok_and(f64::is_finite) {
+        return Err(format!("{text:?} is no number with a unit; {example}"));
+    }
+    let size: ByteSize = binary.parse().map_err(|_| format!("unknown unit {unit:?}; {example}"))?;
+    match size.as_u64() {
+        0 => Err(format!("a size has to be more than nothing; {example}")),
+        u64::MAX => Err(format!("{text:?} is more than can be addressed; {example}")),
+        bytes => Ok(Bytes::new(bytes)),
+    }
+}
+
+/// Reads a budget: a size, or `f=` and a number.
+///
+/// # Errors
+/// In words that say what is wrong with it.
+pub fn budget(text: &str) -> Result<Budget, String> {
+    let Some(share) = text.trim().strip_prefix("f=") else {
+        let hint =
+            "; or f=0.25 for a quarter of the way from the least budget to the sum of the peaks";
+        return size(text).map(Budget::Size).map_err(|error| error + hint);
+    };
+    match share.trim().parse::<f64>() {
+        Ok(f) if f.is_finite() && (0.0..=100.0).contains(&f) => Ok(Budget::Share(f)),
+        Ok(_) => Err("f has to be between 0 (the least budget) and 100".to_owned()),
+        Err(_) => Err(format!("{share:?} is no number; write f=0.25, say")),
+    }
+}
+
+/// Reads a duration: a number and `ns`, `us`, `ms` or `s`.
+///
+/// # Errors
+/// In words that say what is wrong with it.
+pub fn duration(text: &str) -> Result<zico_core::Ticks, String> {
+    let text = text.trim();
+    let example = "a duration is a number and a unit, such as 5us, 800ns or 1.5ms";
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text[number.len()..].trim() {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        unit => return Err(format!("unknown unit {unit:?}; {example}")),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if (0.0..1e9).contains(&value) =>
+        {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "saturates"
+            )]
+            Ok(zico_core::Ticks::new((value * unit).round() as u64))
+        }
+        _ => Err(format!("{text:?} is no duration; {example}")),
+    }
+}
+
+/// Reads a number within bounds.
+///
+/// # Errors
+/// In words that say what is wrong with it.
+pub fn between(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (least..=most).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is no number from {least} to {most}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for (text, bytes) in [
+            ("8GiB", 8 << 30),
+            ("8G", 8 << 30),
+            ("8 g", 8 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("512MiB", 512 << 20),
+            ("1500MB", 1_500_000_000),
+            ("4096", 4096),
+            (" 2 k ", 2048),
+        ] {
+            assert_eq!(size(text), Ok(Bytes::new(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_said_to_be_none() {
+        for (text, word) in [
+            ("", "no number"),
+            ("GiB", "no number"),
+            ("-1GiB", "negative"),
+            ("0", "more than nothing"),
+            ("8 parsecs", "unit"),
+            ("1e400", "no number"),
+            ("NaN", "no number"),
+            ("inf", "no number"),
+            ("99999999999 TiB", "more than can be"),
+            ("8GiB8", "no number"),
+            ("\u{1f600}", "no number"),
+        ] {
+            let error = size(text).unwrap_err();
+            assert!(error.contains(word) && error.contains("such as 8GiB"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn budgets_durations_and_numbers() {
+        assert_eq!(budget("f=0.25"), Ok(Budget::Share(0.25)));
+        assert_eq!(budget("1GiB"), Ok(Budget::Size(Bytes::gib(1))));
+        for text in ["f=", "f=-1", "f=nan", "f=1e9", "lots"] {
+            assert!(budget(text).is_err(), "{text}");
+        }
+        assert_eq!(duration("1.5ms"), Ok(zico_core::Ticks::micros(1500)));
+        for text in ["", "5", "-5us", "5 years", "1e30s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(between("0.5", 0.0, 1.0), Ok(0.5));
+        assert!(between("2", 0.0, 1.0).is_err() && between("x", 0.0, 1.0).is_err());
+    }
+}

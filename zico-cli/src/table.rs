@@ -1,0 +1,38 @@
+//! Tables for people.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// A table whose first column is text and whose others are figures, such as can be pasted into a
+/// document.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Eight levels of bar, one character a value: the wave as a small plot.
+pub(crate) fn sparkline(values: &[u64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let bar =
+        |value: u64| BARS[usize::try_from(value.saturating_mul(7) / most).unwrap_or(0).min(7)];
+    values.iter().map(|&value| bar(value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparkline_spans_its_values() {
+        assert_eq!(sparkline(&[0, 7, 14, 3]), "▁▄█▂");
+        assert_eq!(sparkline(&[0, 0]), "▁▁");
+        assert_eq!(sparkline(&[]), "");
+        assert_eq!(sparkline(&[u64::MAX, 1]).chars().count(), 2);
+    }
+}

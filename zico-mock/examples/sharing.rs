@@ -1,0 +1,92 @@
+//! How well recorded jobs share one budget: the tables of `docs/results.md`.
+//!
+//! ```text
+//! cargo run --release -p zico-mock --example sharing
+//! ```
+
+use std::time::Instant;
+
+use zico_core::Bytes;
+use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
+use zico_mock::{bundled, trace::Trace};
+
+const ITERATIONS: u64 = 50;
+
+const SETS: [&[&str]; 4] = [
+    &["resnet50", "bert-base"],
+    &["mobilenet_v2", "resnet110-cifar"],
+    &["gpt2-small", "nasnetalarge"],
+    &["resnet50", "bert-base", "mobilenet_v2", "gpt2-small"],
+];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for names in SETS {
+        let traces: Vec<Trace> =
+            names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
+        let jobs: Vec<&Trace> = traces.iter().collect();
+        let needs = needs(&jobs, None, ITERATIONS, &Machine::default())?;
+        println!("\n### {}\n", names.join(" + "));
+        let (l, s) = (gib(needs.least), gib(needs.sum));
+        println!("L = {l:.2} GiB, S = {s:.2} GiB, regions of {}.\n", needs.region);
+        println!(
+            "| f | budget GiB | peak held GiB | throughput zico | exclusive | start delay | stalled | \
+             violations | device memory calls / iteration | M steps / s |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|");
+        for f in [1.0, 0.5, 0.25, 0.1] {
+            row(&jobs, &needs, f)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(jobs: &[&Trace], needs: &Needs, f: f64) -> Result<(), Box<dyn std::error::Error>> {
+    let mut config = ReplayConfig {
+        region: Some(needs.region),
+        iterations: ITERATIONS,
+        ..ReplayConfig::new(needs.budget_at(f))
+    };
+    let before = Instant::now();
+    let zico = replay(jobs, &config, &mut |_| {})?;
+    let speed = zico.steps as f64 / before.elapsed().as_secs_f64() / 1e6;
+    config.policy = PolicyKind::Exclusive;
+    let exclusive = replay(jobs, &config, &mut |_| {})?;
+    // The same jobs for half as long: what the second half did, learning is left out.
+    config.policy = PolicyKind::Zico;
+    config.iterations = ITERATIONS / 2;
+    let half = replay(jobs, &config, &mut |_| {})?;
+    let calls = (zico.memory_calls - half.memory_calls) as f64 / (done(&zico) - done(&half));
+    let time = zico.window.seconds() * jobs.len() as f64;
+    let share = |of: &dyn Fn(&zico_mock::replay::JobOutcome) -> f64| {
+        zico.jobs.iter().map(of).sum::<f64>() / time * 100.0
+    };
+    println!(
+        "| {f} | {:.2} | {:.2} | {:.3} | {:.3} | {:.1}% | {:.1}% | {} | {calls:.0} | {speed:.2} |",
+        gib(zico.budget),
+        gib(zico.peak_held),
+        throughput(&zico, needs),
+        throughput(&exclusive, needs),
+        share(&|job| job.start_delay.seconds()),
+        share(&|job| job.stalled.seconds()),
+        zico.violation_count + exclusive.violation_count,
+    );
+    let failed = zico.jobs.iter().chain(&exclusive.jobs).find(|job| job.failure.is_some());
+    match failed.and_then(|job| job.failure.clone()) {
+        Some(failure) => Err(failure.into()),
+        None => Ok(()),
+    }
+}
+
+fn gib(bytes: Bytes) -> f64 {
+    bytes.value() as f64 / (1u64 << 30) as f64
+}
+
+fn done(outcome: &Outcome) -> f64 {
+    outcome.jobs.iter().map(|job| job.iterations_done).sum()
+}
+
+/// The sum over jobs of the rate over the rate alone.
+fn throughput(outcome: &Outcome, needs: &Needs) -> f64 {
+    let jobs = outcome.jobs.iter().zip(&needs.solos);
+    jobs.map(|(job, solo)| outcome.rate(job) / solo.rate).sum()
+}
