@@ -203,7 +203,8 @@ impl<D: Device> Ledger<D> {
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
-                    Phase::Idle | Phase::Waiting(_) => true,
+                    // What it has kept from its last iteration it may free at any time.
+                    Phase::Idle | Phase::Waiting(_) => account.ephemeral() == 0,
                 }
         })
     }

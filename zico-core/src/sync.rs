@@ -7,15 +7,11 @@
 #[cfg(zico_loom)]
 extern crate std;
 
-#[cfg(not(zico_loom))]
 pub(crate) use alloc::sync::Arc;
 #[cfg(not(zico_loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
 #[cfg(zico_loom)]
-pub(crate) use loom::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
 /// A lock for short, device-free critical sections.
 #[cfg(not(zico_loom))]

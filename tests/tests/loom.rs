@@ -1,0 +1,171 @@
+//! Every interleaving of two threads on one pool, within a bound on preemptions.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg zico_loom" LOOM_MAX_PREEMPTIONS=2 \
+//!   cargo test --release -p zico-tests --test loom --target-dir target/loom
+//! ```
+//!
+//! The core's locks and atomics are loom's here; the mock device keeps std's lock, within which no
+//! thread is ever switched. Budgets are one or two regions, so that every boundary is hit. A thread
+//! that is told to wait looks again only when the pool's generation has changed: a wake-up that is
+//! lost leaves it waiting for ever, which loom reports.
+
+#![cfg(zico_loom)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use loom::sync::Arc;
+use loom::thread;
+use zico_core::policy::{Exclusive, Policy, TimeShift};
+use zico_core::{AllocError, Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
+use zico_mock::{MockConfig, MockDevice};
+
+const REGION: Bytes = Bytes::mib(2);
+
+fn pool(regions: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
+    let budget = Bytes::new(regions * REGION.value());
+    let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
+    let config = PoolConfig::new(budget).region_size(REGION).policy(Box::new(policy));
+    (device.clone(), Pool::new(device, config).unwrap())
+}
+
+fn join(device: &MockDevice, pool: &Pool<MockDevice>) -> Job<MockDevice> {
+    pool.join("job", device.add_stream()).unwrap()
+}
+
+/// One region, however long that takes.
+fn take(pool: &Pool<MockDevice>, job: &Job<MockDevice>) -> Block {
+    loop {
+        let seen = pool.generation();
+        match job.alloc(Request::new(REGION, Lifetime::Iteration)) {
+            Ok(block) => return block,
+            Err(AllocError::Busy(_)) => wait(pool, seen),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn wait(pool: &Pool<MockDevice>, seen: u32) {
+    while pool.generation() == seen {
+        thread::yield_now();
+    }
+}
+
+fn all_came_back(device: &MockDevice, pool: Pool<MockDevice>) {
+    pool.poll().unwrap();
+    let books = pool.snapshot();
+    assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+    drop(pool);
+    assert_eq!((device.usage().physical, device.usage().ranges), (Bytes::ZERO, 0));
+    assert_eq!(device.violation_count(), 0);
+}
+
+/// One job frees and polls while another asks for the only region: the one that waits is woken in
+/// every order of free, fence, poll and denial.
+#[test]
+fn a_region_is_handed_over_and_the_wake_up_is_not_lost() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift);
+        let (giver, taker) = (join(&device, &pool), join(&device, &pool));
+        let block = take(&pool, &giver);
+        let other = pool.clone();
+        let giving = thread::spawn(move || {
+            giver.free(block).unwrap();
+            other.poll().unwrap();
+            drop(giver);
+        });
+        let block = take(&pool, &taker);
+        taker.free(block).unwrap();
+        giving.join().unwrap();
+        drop(taker);
+        all_came_back(&device, pool);
+    });
+}
+
+/// A job leaves with a live block while another asks for the only region.
+#[test]
+fn a_job_that_leaves_lets_the_other_in() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift);
+        let (leaver, taker) = (join(&device, &pool), join(&device, &pool));
+        take(&pool, &leaver);
+        let other = pool.clone();
+        let leaving = thread::spawn(move || {
+            drop(leaver);
+            other.poll().unwrap();
+        });
+        take(&pool, &taker);
+        leaving.join().unwrap();
+        drop(taker);
+        all_came_back(&device, pool);
+    });
+}
+
+/// Two threads of one job both have to grow its arena: one does, the other waits for it, and their
+/// blocks are apart.
+#[test]
+fn two_threads_grow_one_arena() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift);
+        let job = Arc::new(join(&device, &pool));
+        let (other_pool, other_job) = (pool.clone(), job.clone());
+        let other = thread::spawn(move || take(&other_pool, &other_job));
+        let mine = take(&pool, &job);
+        let theirs = other.join().unwrap();
+        assert!(mine.address().value().abs_diff(theirs.address().value()) >= REGION.value());
+        job.free(mine).unwrap();
+        job.free(theirs).unwrap();
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
+/// Two jobs take turns: never both at once, and the end of one wakes the other.
+#[test]
+fn iterations_take_turns() {
+    loom::model(|| {
+        let (device, pool) = pool(1, Exclusive);
+        let running = std::sync::Arc::new(AtomicU32::new(0));
+        let turn =
+            |job: Job<MockDevice>, pool: Pool<MockDevice>, running: std::sync::Arc<AtomicU32>| {
+                loop {
+                    let seen = pool.generation();
+                    if job.begin().unwrap() == Begin::Started {
+                        break;
+                    }
+                    wait(&pool, seen);
+                }
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+                job.end().unwrap();
+            };
+        let (one, two) = (join(&device, &pool), join(&device, &pool));
+        let (other_pool, other_running) = (pool.clone(), running.clone());
+        let other = thread::spawn(move || turn(one, other_pool, other_running));
+        turn(two, pool.clone(), running);
+        other.join().unwrap();
+        all_came_back(&device, pool);
+    });
+}
+
+/// Two threads look at the same fence at once: what it guards is freed once, and not lost.
+#[test]
+fn two_threads_poll_one_fence() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift);
+        let job = join(&device, &pool);
+        let block = take(&pool, &job);
+        job.free(block).unwrap();
+        let other = pool.clone();
+        let polling = thread::spawn(move || other.poll().unwrap());
+        pool.poll().unwrap();
+        polling.join().unwrap();
+        pool.poll().unwrap();
+        let books = pool.snapshot();
+        assert_eq!((books.free, books.jobs[0].held.draining), (REGION, Bytes::ZERO));
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
