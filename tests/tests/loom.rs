@@ -1,7 +1,7 @@
 //! Every interleaving of two threads on one pool, within a bound on preemptions.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg zico_loom" LOOM_MAX_PREEMPTIONS=2 \
+//! RUSTFLAGS="--cfg zico_loom" LOOM_MAX_PREEMPTIONS=3 \
 //!   cargo test --release -p zico-tests --test loom --target-dir target/loom
 //! ```
 //!

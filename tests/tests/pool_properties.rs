@@ -1,59 +1,12 @@
 //! The pool against a small model, whatever jobs do and whatever the device refuses.
 //!
-//! A sequence of calls by several jobs, with faults injected into the device and time advanced at
-//! will. After every step: the physical memory is within the budget (I1), the oracle has seen no
-//! byte with two owners, in device order and on physical bytes, and none reused before its fence (I2,
-//! I3), the books add up, and every misuse is a typed error (I7). A refused call leaves the books as
-//! they were, and at the end everything comes back, failures or not (I6, I8).
-//!
-//! A failing case prints as the shrunk list of calls that leads to it.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+//! What is checked after every call stands in `zico_tests::world`. A failing case prints as the
+//! shrunk list of calls that leads to it.
 
 use proptest::prelude::*;
-use zico_core::{
-    AllocError, Begin, Block, Bytes, Class, Device, FreeError, Job, Lifetime, Pool, PoolConfig,
-    Request, Ticks,
-};
-use zico_mock::{
-    Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
-};
-
-const JOBS: usize = 3;
-const REGION: Bytes = Bytes::mib(2);
-const BUDGET: Bytes = Bytes::mib(32);
-
-#[derive(Clone, Debug)]
-enum Call {
-    /// Join if not there, else leave with whatever is live.
-    JoinOrLeave(usize),
-    /// Begin an iteration if idle, else end it.
-    BeginOrEnd(usize),
-    Alloc {
-        job: usize,
-        kib: u64,
-        align: u32,
-        lifetime: Lifetime,
-    },
-    /// Free one of the live blocks, then try to free it again.
-    Free {
-        job: usize,
-        which: prop::sample::Index,
-    },
-    Launch {
-        job: usize,
-        micros: u64,
-    },
-    Advance {
-        micros: u64,
-    },
-    Poll,
-    /// From now on calls of these operations fail with this probability.
-    Fail {
-        operations: Operations,
-        permille: u16,
-    },
-}
+use zico_core::Lifetime;
+use zico_mock::Operations;
+use zico_tests::world::{Call, JOBS, World};
 
 fn call() -> impl Strategy<Value = Call> {
     let job = 0..JOBS;
@@ -72,7 +25,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => job.clone().prop_map(Call::BeginOrEnd),
         12 => (job.clone(), kib, 9..22u32, lifetime)
             .prop_map(|(job, kib, align, lifetime)| Call::Alloc { job, kib, align, lifetime }),
-        8 => (job.clone(), any::<prop::sample::Index>()).prop_map(|(job, which)| Call::Free { job, which }),
+        8 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
         6 => (job, 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
         3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
         2 => Just(Call::Poll),
@@ -80,153 +33,8 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-struct Tenant {
-    job: Job<Faulty<MockDevice>>,
-    stream: MockStream,
-    running: bool,
-    live: Vec<(Block, Claim)>,
-}
-
-struct World {
-    device: MockDevice,
-    pool: Pool<Faulty<MockDevice>>,
-    tenants: [Option<Tenant>; JOBS],
-}
-
-impl World {
-    fn new() -> Self {
-        let device = MockDevice::new(MockConfig::new(Bytes::gib(1)).budget(BUDGET)).unwrap();
-        let faulty = Faulty::new(device.clone(), FaultPlan::none());
-        let pool = Pool::new(faulty, PoolConfig::new(BUDGET).region_size(REGION)).unwrap();
-        let mut world = Self { device, pool, tenants: [const { None }; JOBS] };
-        (0..JOBS).for_each(|i| world.join_or_leave(i));
-        world
-    }
-
-    fn call(&mut self, call: &Call) {
-        match *call {
-            Call::JoinOrLeave(job) => self.join_or_leave(job),
-            Call::BeginOrEnd(job) => self.begin_or_end(job),
-            Call::Alloc { job, kib, align, lifetime } => self.alloc(job, kib, align, lifetime),
-            Call::Free { job, ref which } => self.free(job, which),
-            Call::Launch { job, micros } => {
-                if let Some(tenant) = &self.tenants[job] {
-                    self.device
-                        .launch(tenant.stream, Ticks::micros(micros), Utilisation::FULL)
-                        .unwrap();
-                }
-            }
-            Call::Advance { micros } => {
-                self.device.advance_to(self.device.now().saturating_add(Ticks::micros(micros)));
-            }
-            Call::Poll => drop(self.pool.poll()),
-            Call::Fail { operations, permille } => {
-                let plan = FaultPlan::none().random(operations, permille, 1, Class::Transient);
-                self.pool.device().set_plan(plan);
-            }
-        }
-    }
-
-    fn join_or_leave(&mut self, i: usize) {
-        match self.tenants[i].take() {
-            Some(tenant) => {
-                for (_, claim) in tenant.live {
-                    self.device.disown(tenant.stream, claim).unwrap();
-                }
-            }
-            None => {
-                let stream = self.device.add_stream();
-                let job = self.pool.join(format!("job {i}"), stream);
-                let Ok(job) = job else { return };
-                self.tenants[i] = Some(Tenant { job, stream, running: false, live: Vec::new() });
-            }
-        }
-    }
-
-    fn begin_or_end(&mut self, i: usize) {
-        let Some(tenant) = &mut self.tenants[i] else { return };
-        if tenant.running {
-            tenant.job.end().unwrap();
-            assert!(tenant.job.end().is_err(), "an iteration ends once");
-            tenant.running = false;
-        } else if let Ok(Begin::Started) = tenant.job.begin() {
-            assert!(tenant.job.begin().is_err(), "an iteration begins once");
-            tenant.running = true;
-        }
-    }
-
-    fn alloc(&mut self, i: usize, kib: u64, align: u32, lifetime: Lifetime) {
-        let Some(tenant) = &mut self.tenants[i] else { return };
-        let align = Bytes::new(1 << align);
-        match tenant.job.alloc(Request::new(Bytes::kib(kib), lifetime).aligned(align)) {
-            Ok(block) => {
-                assert_eq!(block.address().value() % align.value(), 0);
-                let address = block.address();
-                let claim = self
-                    .device
-                    .own(tenant.stream, i.try_into().unwrap(), address, block.bytes())
-                    .unwrap();
-                tenant.live.push((block, claim));
-            }
-            Err(AllocError::Busy(shortage) | AllocError::OutOfMemory(shortage)) => {
-                assert_eq!(shortage.budget, BUDGET);
-            }
-            Err(AllocError::Invalid { .. }) => assert!(align > REGION),
-            Err(AllocError::Device(_)) => {}
-            Err(other) => panic!("{other}"),
-        }
-    }
-
-    fn free(&mut self, i: usize, which: &prop::sample::Index) {
-        let Some(tenant) = &mut self.tenants[i] else { return };
-        if tenant.live.is_empty() {
-            return;
-        }
-        let (block, claim) = tenant.live.swap_remove(which.index(tenant.live.len()));
-        self.device.disown(tenant.stream, claim).unwrap();
-        tenant.job.free(block).unwrap();
-        assert_eq!(tenant.job.free(block), Err(FreeError::NotLive(block.address())));
-    }
-
-    fn check(&self) {
-        assert_eq!(self.device.violations(), [], "the oracle");
-        let usage = self.device.usage();
-        assert!(usage.physical <= BUDGET, "{} beyond the budget", usage.physical);
-        let books = self.pool.snapshot();
-        let charged: u64 = books.jobs.iter().map(|job| job.held.total().value()).sum();
-        assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
-        assert_eq!(books.held, usage.physical, "the books against the device");
-        for tenant in self.tenants.iter().flatten() {
-            let live: u64 = tenant.live.iter().map(|(block, _)| block.bytes().value()).sum();
-            let held = tenant.job.held();
-            assert!(held.total().value() - held.draining.value() >= live, "a live block is leased");
-        }
-    }
-
-    /// Everybody leaves, the device finishes, nothing fails any more: all comes back.
-    fn end(mut self) {
-        for i in 0..JOBS {
-            if self.tenants[i].is_some() {
-                self.join_or_leave(i);
-            }
-        }
-        self.check();
-        self.pool.device().set_plan(FaultPlan::none());
-        self.pool.poll().unwrap();
-        self.device.run_until_idle();
-        self.pool.poll().unwrap();
-        self.check();
-        let books = self.pool.snapshot();
-        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
-        drop(self.pool);
-        let usage = self.device.usage();
-        assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
-        assert_eq!(self.device.violations(), []);
-    }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
     fn whatever_jobs_do_the_promises_hold(calls in prop::collection::vec(call(), 1..300)) {

@@ -1,0 +1,43 @@
+//! The public interface as a stream of calls, with faults: the promises hold after each.
+
+#![no_main]
+
+use arbitrary::{Arbitrary, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use zico_core::Lifetime;
+use zico_mock::Operations;
+use zico_tests::world::{Call, JOBS, World};
+
+/// A call made of bytes.
+fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
+    let job = bytes.choose_index(JOBS)?;
+    Ok(match bytes.int_in_range(0..=15u8)? {
+        0 => Call::JoinOrLeave(job),
+        1 | 2 => Call::BeginOrEnd(job),
+        3..=7 => Call::Alloc {
+            job,
+            kib: u64::from(u16::arbitrary(bytes)?) % 20_000,
+            align: bytes.int_in_range(9..=22)?,
+            lifetime: *bytes.choose(&Lifetime::ALL)?,
+        },
+        8..=10 => Call::Free { job, which: u8::arbitrary(bytes)?.into() },
+        11 | 12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
+        13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
+        14 => Call::Poll,
+        _ => Call::Fail {
+            operations: Operations::from_bits_truncate(u16::arbitrary(bytes)?),
+            permille: bytes.int_in_range(0..=1000)?,
+        },
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut bytes = Unstructured::new(bytes);
+    let mut world = World::new();
+    while !bytes.is_empty() {
+        let Ok(call) = call(&mut bytes) else { break };
+        world.call(&call);
+        world.check();
+    }
+    world.end();
+});

@@ -1,0 +1,229 @@
+//! A pool and a small model of it, for sequences of calls of every kind.
+//!
+//! A sequence of calls by several jobs, with faults injected into the device and time advanced at
+//! will. After every step: the physical memory is within the budget (I1), the oracle has seen no
+//! byte with two owners, in device order and on physical bytes, and none reused before its fence (I2,
+//! I3), the books add up, and every misuse is a typed error (I7). A refused call leaves the books as
+//! they were, and at the end everything comes back, failures or not (I6, I8).
+//!
+//! The property test and the fuzz target share this: the one draws [`Call`]s, the other makes them of
+//! bytes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Class, Device, FreeError, Job, Lifetime, Pool, PoolConfig,
+    Request, Ticks,
+};
+use zico_mock::{
+    Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
+};
+
+/// How many jobs there are at most.
+pub const JOBS: usize = 3;
+const REGION: Bytes = Bytes::mib(2);
+const BUDGET: Bytes = Bytes::mib(32);
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Join if not there, else leave with whatever is live.
+    JoinOrLeave(usize),
+    /// Begin an iteration if idle, else end it.
+    BeginOrEnd(usize),
+    /// Allocate.
+    Alloc {
+        /// Who.
+        job: usize,
+        /// How much.
+        kib: u64,
+        /// At a multiple of two to this power.
+        align: u32,
+        /// For how long.
+        lifetime: Lifetime,
+    },
+    /// Free one of the live blocks, then try to free it again.
+    Free {
+        /// Who.
+        job: usize,
+        /// Which, modulo the number of live blocks.
+        which: usize,
+    },
+    /// Enqueue work.
+    Launch {
+        /// Whose.
+        job: usize,
+        /// How long it runs.
+        micros: u64,
+    },
+    /// Let the device run for so long.
+    Advance {
+        /// How long.
+        micros: u64,
+    },
+    /// Poll the pool.
+    Poll,
+    /// From now on calls of these operations fail so often.
+    Fail {
+        /// Which.
+        operations: Operations,
+        /// Of 1000 calls.
+        permille: u16,
+    },
+}
+
+struct Tenant {
+    job: Job<Faulty<MockDevice>>,
+    stream: MockStream,
+    running: bool,
+    live: Vec<(Block, Claim)>,
+}
+
+/// A pool on a device that may fail, its jobs, and what the model knows of them.
+pub struct World {
+    device: MockDevice,
+    pool: Pool<Faulty<MockDevice>>,
+    tenants: [Option<Tenant>; JOBS],
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl World {
+    /// All jobs have joined; nothing else has happened.
+    #[must_use]
+    pub fn new() -> Self {
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1)).budget(BUDGET)).unwrap();
+        let faulty = Faulty::new(device.clone(), FaultPlan::none());
+        let pool = Pool::new(faulty, PoolConfig::new(BUDGET).region_size(REGION)).unwrap();
+        let mut world = Self { device, pool, tenants: [const { None }; JOBS] };
+        (0..JOBS).for_each(|i| world.join_or_leave(i));
+        world
+    }
+
+    /// Does one thing. Panics if an answer is none that the contract allows.
+    pub fn call(&mut self, call: &Call) {
+        match *call {
+            Call::JoinOrLeave(job) => self.join_or_leave(job),
+            Call::BeginOrEnd(job) => self.begin_or_end(job),
+            Call::Alloc { job, kib, align, lifetime } => self.alloc(job, kib, align, lifetime),
+            Call::Free { job, which } => self.free(job, which),
+            Call::Launch { job, micros } => {
+                if let Some(tenant) = &self.tenants[job] {
+                    self.device
+                        .launch(tenant.stream, Ticks::micros(micros), Utilisation::FULL)
+                        .unwrap();
+                }
+            }
+            Call::Advance { micros } => {
+                self.device.advance_to(self.device.now().saturating_add(Ticks::micros(micros)));
+            }
+            Call::Poll => drop(self.pool.poll()),
+            Call::Fail { operations, permille } => {
+                let plan = FaultPlan::none().random(operations, permille, 1, Class::Transient);
+                self.pool.device().set_plan(plan);
+            }
+        }
+    }
+
+    fn join_or_leave(&mut self, i: usize) {
+        match self.tenants[i].take() {
+            Some(tenant) => {
+                for (_, claim) in tenant.live {
+                    self.device.disown(tenant.stream, claim).unwrap();
+                }
+            }
+            None => {
+                let stream = self.device.add_stream();
+                let job = self.pool.join(format!("job {i}"), stream);
+                let Ok(job) = job else { return };
+                self.tenants[i] = Some(Tenant { job, stream, running: false, live: Vec::new() });
+            }
+        }
+    }
+
+    fn begin_or_end(&mut self, i: usize) {
+        let Some(tenant) = &mut self.tenants[i] else { return };
+        if tenant.running {
+            tenant.job.end().unwrap();
+            assert!(tenant.job.end().is_err(), "an iteration ends once");
+            tenant.running = false;
+        } else if let Ok(Begin::Started) = tenant.job.begin() {
+            assert!(tenant.job.begin().is_err(), "an iteration begins once");
+            tenant.running = true;
+        }
+    }
+
+    fn alloc(&mut self, i: usize, kib: u64, align: u32, lifetime: Lifetime) {
+        let Some(tenant) = &mut self.tenants[i] else { return };
+        let align = Bytes::new(1 << align);
+        match tenant.job.alloc(Request::new(Bytes::kib(kib), lifetime).aligned(align)) {
+            Ok(block) => {
+                assert_eq!(block.address().value() % align.value(), 0);
+                let address = block.address();
+                let claim = self
+                    .device
+                    .own(tenant.stream, i.try_into().unwrap(), address, block.bytes())
+                    .unwrap();
+                tenant.live.push((block, claim));
+            }
+            Err(AllocError::Busy(shortage) | AllocError::OutOfMemory(shortage)) => {
+                assert_eq!(shortage.budget, BUDGET);
+            }
+            Err(AllocError::Invalid { .. }) => assert!(align > REGION),
+            Err(AllocError::Device(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn free(&mut self, i: usize, which: usize) {
+        let Some(tenant) = &mut self.tenants[i] else { return };
+        if tenant.live.is_empty() {
+            return;
+        }
+        let (block, claim) = tenant.live.swap_remove(which % tenant.live.len());
+        self.device.disown(tenant.stream, claim).unwrap();
+        tenant.job.free(block).unwrap();
+        assert_eq!(tenant.job.free(block), Err(FreeError::NotLive(block.address())));
+    }
+
+    /// Panics if a promise is broken.
+    pub fn check(&self) {
+        assert_eq!(self.device.violations(), [], "the oracle");
+        let usage = self.device.usage();
+        assert!(usage.physical <= BUDGET, "{} beyond the budget", usage.physical);
+        let books = self.pool.snapshot();
+        let charged: u64 = books.jobs.iter().map(|job| job.held.total().value()).sum();
+        assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
+        assert_eq!(books.held, usage.physical, "the books against the device");
+        for tenant in self.tenants.iter().flatten() {
+            let live: u64 = tenant.live.iter().map(|(block, _)| block.bytes().value()).sum();
+            let held = tenant.job.held();
+            assert!(held.total().value() - held.draining.value() >= live, "a live block is leased");
+        }
+    }
+
+    /// Everybody leaves, the device finishes, nothing fails any more: all comes back.
+    pub fn end(mut self) {
+        for i in 0..JOBS {
+            if self.tenants[i].is_some() {
+                self.join_or_leave(i);
+            }
+        }
+        self.check();
+        self.pool.device().set_plan(FaultPlan::none());
+        self.pool.poll().unwrap();
+        self.device.run_until_idle();
+        self.pool.poll().unwrap();
+        self.check();
+        let books = self.pool.snapshot();
+        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+        drop(self.pool);
+        let usage = self.device.usage();
+        assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
+        assert_eq!(self.device.violations(), []);
+    }
+}
