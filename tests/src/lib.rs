@@ -3,3 +3,9 @@
 
 pub mod conformance;
 pub mod world;
+
+/// How many cases a property is tried on: `PROPTEST_CASES`, if that is set.
+#[must_use]
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}

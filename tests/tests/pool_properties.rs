@@ -34,7 +34,7 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(zico_tests::cases(2000)) })]
 
     #[test]
     fn whatever_jobs_do_the_promises_hold(calls in prop::collection::vec(call(), 1..300)) {

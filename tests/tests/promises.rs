@@ -127,7 +127,7 @@ fn two_jobs_that_need_more_than_half_each_do_not_block_each_other() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(zico_tests::cases(300)) })]
 
     /// I4: jobs of any shape that each fit alone always finish, whoever is let start and whoever
     /// goes first, and none of them is refused.

@@ -1,6 +1,7 @@
 //! Leases: which regions back the pages of a growing arena, and whether it may have them now.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::account::{Account, Phase};
 use crate::banker::is_safe;
@@ -58,29 +59,24 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    /// Whether the budget can never hold `want` beside what the others keep: the job's own growth,
-    /// or, where it is growth that stays, any other job's known peak.
+    /// Whether the budget can never hold `want` beside what all keep: with the job's own growth, or,
+    /// where it is growth that stays, with any other job's known peak.
     fn never_fits(&self, job: JobKey, want: &Want) -> bool {
+        let stays = want.lifetime == Lifetime::Persistent && self.policy.hands_over();
+        let beside = |(&key, account): (&JobKey, &Account<D>)| match &account.profile {
+            _ if key == job => account.ephemeral(),
+            Some(profile) if stays => profile.claim().value(),
+            _ => 0,
+        };
         let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
-        let most = u64::from(self.budget()).saturating_sub(kept + want.pages.len() as u64);
-        self.accounts.iter().any(|(&key, account)| {
-            let beside = if key == job {
-                account.ephemeral()
-            } else if want.lifetime == Lifetime::Persistent && self.policy.hands_over() {
-                account.profile.as_ref().map_or(0, |profile| profile.claim().value())
-            } else {
-                return false;
-            };
-            u64::from(beside) > most
-                || (key == job && kept + want.pages.len() as u64 > u64::from(self.budget()))
-        })
+        let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
+        kept + u64::from(beside) + want.pages.len() as u64 > u64::from(self.budget())
     }
 
     /// Chooses a region for each page: the one that is mapped there if the job can have it without
-    /// waiting, else the one that suits best.
+    /// waiting, else the one that suits best. O(pages) where all are mapped, else O(regions).
     fn choose(&self, job: JobKey, want: &Want) -> Option<Vec<Backing>> {
-        let account = self.accounts.get(&job)?;
-        let space = &account.spaces[want.lifetime.index()];
+        let space = &self.accounts.get(&job)?.spaces[want.lifetime.index()];
         let mut backings: Vec<Backing> = Vec::with_capacity(want.pages.len());
         let mut missing: Vec<u64> = Vec::new();
         for &page in &want.pages {
@@ -98,25 +94,36 @@ impl<D: Device> Ledger<D> {
                 _ => missing.push(page),
             }
         }
-        if !missing.is_empty() {
-            let hands_over = self.policy.hands_over();
-            let free = |&(region, _): &(usize, (bool, u64))| {
-                self.regions[region].state == State::Free
-                    && (hands_over || self.regions[region].is_only_of(job))
-                    && !backings.iter().any(|backing| backing.region == region)
-            };
-            let suits = |region: &Region<D::Memory>| region.suits(job, want.lifetime);
-            let suits = self.regions.iter().map(suits).enumerate();
-            let mut best: Vec<_> = suits.filter(free).collect();
-            if best.len() < missing.len() {
+        let others = self.best_free(job, want.lifetime, missing.len(), &backings)?;
+        let others = missing.into_iter().zip(others);
+        backings.extend(others.map(|(page, region)| Backing::new(page, region, false, false)));
+        Some(backings)
+    }
+
+    /// The `count` free regions that suit an arena best, beside those that are taken already.
+    fn best_free(
+        &self,
+        job: JobKey,
+        lifetime: Lifetime,
+        count: usize,
+        taken: &[Backing],
+    ) -> Option<Vec<usize>> {
+        let hands_over = self.policy.hands_over();
+        let free = |&(region, state): &(usize, &Region<D::Memory>)| {
+            state.state == State::Free
+                && (hands_over || state.is_only_of(job))
+                && !taken.iter().any(|backing| backing.region == region)
+        };
+        let mut best = Vec::new();
+        if count > 0 {
+            let free = self.regions.iter().enumerate().filter(free);
+            best.extend(free.map(|(region, state)| (Reverse(state.suits(job, lifetime)), region)));
+            if best.len() < count {
                 return None;
             }
-            best.sort_by_key(|&(region, suits)| (core::cmp::Reverse(suits), region));
-            let chosen = missing.into_iter().zip(best);
-            backings
-                .extend(chosen.map(|(page, (region, _))| Backing::new(page, region, false, false)));
+            best.sort_unstable();
         }
-        Some(backings)
+        Some(best.into_iter().map(|(_, region)| region).take(count).collect())
     }
 
     /// The banker's test with `extra` regions granted to `job`.
