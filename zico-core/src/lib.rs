@@ -77,6 +77,7 @@ pub mod policy;
 mod pool;
 mod profile;
 mod region;
+mod shared;
 mod snapshot;
 mod sync;
 mod units;

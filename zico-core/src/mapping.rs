@@ -11,8 +11,8 @@ use crate::device::{Device, Passed};
 use crate::error::AllocError;
 use crate::lease::{Backing, Denied, Want};
 use crate::lifetime::Lifetime;
-use crate::pool::Shared;
 use crate::region::{JobKey, Place};
+use crate::shared::Shared;
 use crate::sync::Arc;
 use crate::units::Bytes;
 

@@ -1,0 +1,53 @@
+//! What a pool's handles and its jobs share: the device, and the ledger behind its one lock.
+
+use crate::device::Device;
+use crate::ledger::Ledger;
+use crate::region::JobKey;
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::units::Bytes;
+
+pub(crate) struct Shared<D: Device> {
+    pub(crate) device: D,
+    pub(crate) region: Bytes,
+    /// Whether a region may stay mapped where it has been before.
+    pub(crate) aliases: bool,
+    /// Changes whenever something has happened that a waiting job may have waited for.
+    pub(crate) generation: AtomicU32,
+    pub(crate) ledger: Mutex<Ledger<D>>,
+}
+
+impl<D: Device> Shared<D> {
+    /// Tells those who wait that something has changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn admit(&self) {
+        if self.ledger.lock().admit() {
+            self.changed();
+        }
+    }
+
+    /// The job is gone: all it had drains.
+    pub(crate) fn leave(&self, job: JobKey) {
+        let now = self.device.now();
+        self.ledger.lock().leave(job, now);
+        // A failure leaves the batch open, which the next poll fences.
+        let _ = self.fence(job);
+        self.admit();
+        self.changed();
+    }
+}
+
+impl<D: Device> Drop for Shared<D> {
+    /// Gives everything back that the device has passed. What it has not passed yet stays with the
+    /// device until that ends: nothing may be unmapped under running work.
+    fn drop(&mut self) {
+        let _ = self.reclaim();
+        let regions = core::mem::take(&mut self.ledger.get_mut().regions);
+        let unmapped = regions.into_iter().filter(|region| region.places.is_empty());
+        for memory in unmapped.filter_map(|region| region.memory.and_then(Arc::into_inner)) {
+            let _ = self.device.destroy(memory);
+        }
+    }
+}
