@@ -1,7 +1,8 @@
 //! How well recorded jobs share one budget: the tables of `docs/results.md`.
 //!
 //! ```text
-//! cargo run --release -p zico-mock --example sharing
+//! cargo run --release -p zico-mock --example sharing          # four sets in detail, 2 minutes
+//! cargo run --release -p zico-mock --example sharing pairs    # all pairs, 2 minutes
 //! ```
 
 use std::time::Instant;
@@ -20,6 +21,9 @@ const SETS: [&[&str]; 4] = [
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if std::env::args().nth(1).as_deref() == Some("pairs") {
+        return pairs();
+    }
     for names in SETS {
         let traces: Vec<Trace> =
             names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
@@ -35,6 +39,41 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("|---|---|---|---|---|---|---|---|---|---|");
         for f in [1.0, 0.5, 0.25, 0.1] {
             row(&jobs, &needs, f)?;
+        }
+    }
+    Ok(())
+}
+
+/// Throughput of every pair at budgets from plenty to the least, beside taking turns at the least.
+fn pairs() -> Result<(), Box<dyn std::error::Error>> {
+    let traces: Vec<Trace> = bundled::names().map(bundled::open).collect::<Result<_, _>>()?;
+    println!("| pair | f = 1 | 0.5 | 0.25 | 0.1 | 0.05 | 0 | exclusive at 0 |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (i, one) in traces.iter().enumerate() {
+        for other in &traces[i + 1..] {
+            let jobs = [one, other];
+            let needs = needs(&jobs, None, 10, &Machine::default())?;
+            let run = |f: f64, policy| -> Result<f64, Box<dyn std::error::Error>> {
+                let config = ReplayConfig {
+                    region: Some(needs.region),
+                    iterations: 10,
+                    policy,
+                    ..ReplayConfig::new(needs.budget_at(f))
+                };
+                let outcome = replay(&jobs, &config, &mut |_| {})?;
+                match outcome.jobs.iter().find_map(|job| job.failure.clone()) {
+                    Some(failure) => Err(failure.into()),
+                    None if outcome.violation_count > 0 => {
+                        Err(outcome.violations[0].to_string().into())
+                    }
+                    None => Ok(throughput(&outcome, &needs)),
+                }
+            };
+            print!("| {} + {} |", one.name(), other.name());
+            for f in [1.0, 0.5, 0.25, 0.1, 0.05, 0.0] {
+                print!(" {:.2} |", run(f, PolicyKind::Zico)?);
+            }
+            println!(" {:.2} |", run(0.0, PolicyKind::Exclusive)?);
         }
     }
     Ok(())
