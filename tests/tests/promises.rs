@@ -152,8 +152,10 @@ proptest! {
 fn a_job_that_asks_is_not_passed_over() {
     let (device, pool) = pool(10, TimeShift);
     let mut large = Waves::join(&device, &pool, 0, &[9; 1], 6);
+    // Iterations of different lengths: there is hardly a moment at which none of them runs.
+    let waves: [&[u64]; 3] = [&[2], &[1, 1], &[1, 1, 1]];
     let mut small: Vec<Waves> =
-        (0..3).map(|_| Waves::join(&device, &pool, 0, &[2; 1], u32::MAX)).collect();
+        waves.iter().map(|wave| Waves::join(&device, &pool, 0, wave, u32::MAX)).collect();
     let mut waited = 0;
     for _ in 0..20_000 {
         if large.left == 0 {
