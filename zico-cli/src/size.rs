@@ -3,6 +3,9 @@
 use bytesize::ByteSize;
 use zico_core::Bytes;
 
+/// No device has more than a PiB.
+const MOST: u64 = 1 << 50;
+
 /// A budget: a size, or a share of what jobs need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
@@ -37,7 +40,7 @@ pub fn size(text: &str) -> Result<Bytes, String> {
     let size: ByteSize = binary.parse().map_err(|_| format!("unknown unit {unit:?}; {example}"))?;
     match size.as_u64() {
         0 => Err(format!("a size has to be more than nothing; {example}")),
-        u64::MAX => Err(format!("{text:?} is more than can be addressed; {example}")),
+        bytes if bytes > MOST => Err(format!("{text:?} is more than any device has; {example}")),
         bytes => Ok(Bytes::new(bytes)),
     }
 }
@@ -130,7 +133,8 @@ mod tests {
             ("1e400", "no number"),
             ("NaN", "no number"),
             ("inf", "no number"),
-            ("99999999999 TiB", "more than can be"),
+            ("99999999999 TiB", "more than any device has"),
+            ("15EiB", "more than any device has"),
             ("8GiB8", "no number"),
             ("\u{1f600}", "no number"),
         ] {

@@ -122,12 +122,16 @@ fn a_budget_that_cannot_work_is_refused_with_the_reason() {
         ("-1GiB", "negative"),
         ("3 parsecs", "unknown unit"),
         ("f=x", "no number"),
-        ("99999999TiB", "more than can be"),
+        ("99999999TiB", "more than any device has"),
     ] {
         let argument = format!("--budget={budget}");
         refused(&replay(&[&argument]), &[words]);
     }
     refused(&replay(&["--budget", "f=0.5", "--region-size", "3MiB"]), &["no power of two"]);
+    refused(
+        &replay(&["--budget", "10TiB", "--region-size", "2MiB"]),
+        &["5242880 regions", "use larger regions"],
+    );
     refused(&replay(&["--budget", "f=0.5", "--utilisation", "2"]), &["from 0.001 to 1"]);
     refused(&["replay", "dlrm", "--budget", "f=1", "-n", "0"], &["0 is not in"]);
 }

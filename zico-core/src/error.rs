@@ -23,6 +23,15 @@ pub enum PoolError<E> {
         /// The device's memory.
         capacity: Bytes,
     },
+    /// The budget is divided into more regions than the books can hold.
+    TooManyRegions {
+        /// How many regions.
+        count: u64,
+        /// The size of a region.
+        region: Bytes,
+        /// The most there can be.
+        most: u64,
+    },
     /// The size of a region is no power of two, or less than the device's granularity.
     RegionSize {
         /// The size asked for.
@@ -128,6 +137,9 @@ impl<E: fmt::Display> fmt::Display for PoolError<E> {
             }
             Self::BudgetBeyondDevice { budget, capacity } => {
                 write!(f, "a budget of {budget} is more than the device's {capacity}")
+            }
+            Self::TooManyRegions { count, region, most } => {
+                write!(f, "{count} regions of {region} are more than {most}: use larger regions")
             }
             Self::RegionSize { region, granularity } => write!(
                 f,

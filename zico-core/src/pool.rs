@@ -24,8 +24,10 @@ use crate::units::{Bytes, Regions};
 const SPREAD: u64 = 4;
 /// About how many regions a budget is divided into where the size of a region is not given.
 const REGIONS: u64 = 2048;
-/// The largest region that is chosen by itself.
+/// The largest region that is chosen by itself, as long as there are not too many of them.
 const LARGEST_REGION: Bytes = Bytes::mib(64);
+/// The most regions that a budget is divided into: the books have an entry for each.
+const MOST_REGIONS: u64 = 1 << 20;
 
 /// How a pool is to be.
 pub struct PoolConfig {
@@ -58,12 +60,13 @@ impl PoolConfig {
     }
 
     /// The size of a region on a device of this granularity: as given, else about a 2048th of the
-    /// budget, within the granularity and 64 MiB.
+    /// budget, within the granularity and 64 MiB (or a millionth of the budget, if that is more).
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
-        let fair = (self.budget.value() / REGIONS).max(1);
-        let power = Bytes::new(1 << fair.ilog2());
-        self.region.unwrap_or(power.min(LARGEST_REGION).at_least(granularity))
+        let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
+        let fair = power(self.budget.value() / REGIONS).min(LARGEST_REGION);
+        let least = power(self.budget.value() / MOST_REGIONS * 2).at_least(granularity);
+        self.region.unwrap_or(fair.at_least(least))
     }
 }
 
@@ -98,10 +101,12 @@ impl<D: Device> Pool<D> {
                 capacity: caps.capacity,
             });
         }
-        let count = u32::try_from(config.budget.value() / region.value()).unwrap_or(u32::MAX);
-        if count == 0 {
-            return Err(PoolError::BudgetTooSmall { budget: config.budget, region });
-        }
+        let count = config.budget.value() / region.value();
+        let count = match u32::try_from(count) {
+            Ok(0) => return Err(PoolError::BudgetTooSmall { budget: config.budget, region }),
+            Ok(regions) if count <= MOST_REGIONS => regions,
+            _ => return Err(PoolError::TooManyRegions { count, region, most: MOST_REGIONS }),
+        };
         let shared = Shared {
             device,
             region,
@@ -177,5 +182,29 @@ impl<D: Device> Pool<D> {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.shared.ledger.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_suits_its_budget() {
+        let region = |budget| PoolConfig::new(budget).region_for(Bytes::mib(2));
+        for (budget, chosen) in [
+            (Bytes::new(1), Bytes::mib(2)),
+            (Bytes::gib(4), Bytes::mib(2)),
+            (Bytes::gib(80), Bytes::mib(32)),
+            (Bytes::gib(1 << 10), Bytes::mib(64)),
+            (Bytes::gib(1 << 20), Bytes::gib(2)),
+        ] {
+            assert_eq!(region(budget), chosen, "{budget}");
+        }
+        assert!(Bytes::MAX.value() / region(Bytes::MAX).value() <= MOST_REGIONS);
+        assert_eq!(
+            PoolConfig::new(Bytes::gib(4)).region_size(Bytes::mib(8)).region_for(Bytes::mib(2)),
+            Bytes::mib(8)
+        );
     }
 }

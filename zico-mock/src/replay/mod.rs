@@ -137,13 +137,13 @@ impl ReplayConfig {
 #[non_exhaustive]
 pub enum ReplayError {
     /// The pool could not be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Pool(#[from] PoolError<MockError>),
     /// The mock device refused a call that it should not have: a defect.
-    #[error("the mock device refused: {0}")]
+    #[error("the mock device refused")]
     Device(#[from] MockError),
     /// The pool refused to take back a block that it had given out: a defect.
-    #[error("the pool refused a free: {0}")]
+    #[error("the pool refused a free")]
     Free(#[from] FreeError),
     /// A job waits for ever while the others go on: a breach of promise I5.
     #[error("{job} has waited while the other jobs did {PATIENCE} iterations:\n{books}")]
