@@ -259,6 +259,8 @@ impl<'t> Actor<'t> {
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
     }
 
+    /// The end of an iteration costs the host a dispatch as well, so that even a job without a launch
+    /// moves on in time.
     fn end(&mut self, now: Ticks) -> Done {
         if let Some(Err(error)) = self.job.as_ref().map(Job::end) {
             return Done::Never(error.to_string());
@@ -267,7 +269,7 @@ impl<'t> Actor<'t> {
             span.ended = Some(now);
         }
         self.outcome.iterations += self.pace.end();
-        Done::Yes
+        Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 
     /// It has waited for the pool: within an iteration that is a stall, else a delayed start.
