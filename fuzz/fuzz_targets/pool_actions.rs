@@ -4,7 +4,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use zico_core::Lifetime;
+use zico_core::{HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -23,6 +23,7 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
         8..=10 => Call::Free { job, which: u8::arbitrary(bytes)?.into() },
         11 | 12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
         13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
+        14 if bool::arbitrary(bytes)? => Call::Trim { mib: bytes.int_in_range(0..=32)? },
         14 => Call::Poll,
         _ => Call::Fail {
             operations: Operations::from_bits_truncate(u16::arbitrary(bytes)?),
@@ -33,7 +34,8 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Unstructured::new(bytes);
-    let mut world = World::new();
+    let modes = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
+    let mut world = World::new(bytes.choose(&modes).copied().unwrap_or_default());
     while !bytes.is_empty() {
         let Ok(call) = call(&mut bytes) else { break };
         world.call(&call);

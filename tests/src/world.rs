@@ -12,8 +12,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Class, Device, FreeError, Job, Lifetime, Pool, PoolConfig,
-    Request, Ticks,
+    AllocError, Begin, Block, Bytes, Class, Device, FreeError, HandOver, Job, Lifetime, Pool,
+    PoolConfig, Request, Ticks,
 };
 use zico_mock::{
     Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
@@ -63,6 +63,11 @@ pub enum Call {
     },
     /// Poll the pool.
     Poll,
+    /// Give memory back to the device until no more than so much is held.
+    Trim {
+        /// How much.
+        mib: u64,
+    },
     /// From now on calls of these operations fail so often.
     Fail {
         /// Which.
@@ -86,19 +91,14 @@ pub struct World {
     tenants: [Option<Tenant>; JOBS],
 }
 
-impl Default for World {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl World {
     /// All jobs have joined; nothing else has happened.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(hand_over: HandOver) -> Self {
         let device = MockDevice::new(MockConfig::new(Bytes::gib(1)).budget(BUDGET)).unwrap();
+        let config = PoolConfig::new(BUDGET).region_size(REGION).hand_over(hand_over);
         let faulty = Faulty::new(device.clone(), FaultPlan::none());
-        let pool = Pool::new(faulty, PoolConfig::new(BUDGET).region_size(REGION)).unwrap();
+        let pool = Pool::new(faulty, config).unwrap();
         let mut world = Self { device, pool, tenants: [const { None }; JOBS] };
         (0..JOBS).for_each(|i| world.join_or_leave(i));
         world
@@ -122,10 +122,18 @@ impl World {
                 self.device.advance_to(self.device.now().saturating_add(Ticks::micros(micros)));
             }
             Call::Poll => drop(self.pool.poll()),
+            Call::Trim { mib } => self.trim(Bytes::mib(mib)),
             Call::Fail { operations, permille } => {
                 let plan = FaultPlan::none().random(operations, permille, 1, Class::Transient);
                 self.pool.device().set_plan(plan);
             }
+        }
+    }
+
+    fn trim(&self, target: Bytes) {
+        if let Ok(held) = self.pool.trim(target) {
+            assert_eq!(held, self.device.usage().physical);
+            assert!(held <= target || self.pool.snapshot().free == Bytes::ZERO, "{held}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! shrunk list of calls that leads to it.
 
 use proptest::prelude::*;
-use zico_core::Lifetime;
+use zico_core::{HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -29,6 +29,7 @@ fn call() -> impl Strategy<Value = Call> {
         6 => (job, 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
         3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
         2 => Just(Call::Poll),
+        1 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
         1 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
     ]
 }
@@ -37,8 +38,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(zico_tests::cases(2000)) })]
 
     #[test]
-    fn whatever_jobs_do_the_promises_hold(calls in prop::collection::vec(call(), 1..300)) {
-        let mut world = World::new();
+    fn whatever_jobs_do_the_promises_hold(
+        hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Ordered, HandOver::Isolated]),
+        calls in prop::collection::vec(call(), 1..300),
+    ) {
+        let mut world = World::new(hand_over);
         for call in &calls {
             world.call(call);
             world.check();

@@ -8,10 +8,10 @@
 use proptest::prelude::*;
 use zico_core::policy::{Policy, TimeShift, Verdict, View};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, Pool, PoolConfig, Request,
-    Ticks,
+    AllocError, Begin, Block, Bytes, Device, FreeError, HandOver, Job, Lifetime, Pool, PoolConfig,
+    Request, Ticks,
 };
-use zico_mock::{MockConfig, MockDevice, MockStream, Utilisation};
+use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
 
 const REGION: Bytes = Bytes::mib(2);
 
@@ -32,9 +32,16 @@ fn regions(n: u64) -> Bytes {
 }
 
 fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
-    let config = MockConfig::new(Bytes::gib(4)).budget(regions(budget));
-    let device = MockDevice::new(config).unwrap();
-    let config = PoolConfig::new(regions(budget)).region_size(REGION).policy(Box::new(policy));
+    pool_of(budget, |config| config.policy(Box::new(policy)))
+}
+
+fn pool_of(
+    budget: u64,
+    config: impl FnOnce(PoolConfig) -> PoolConfig,
+) -> (MockDevice, Pool<MockDevice>) {
+    let device = MockConfig::new(Bytes::gib(4)).budget(regions(budget));
+    let device = MockDevice::new(device).unwrap();
+    let config = config(PoolConfig::new(regions(budget)).region_size(REGION));
     (device.clone(), Pool::new(device, config).unwrap())
 }
 
@@ -291,4 +298,77 @@ fn freed_memory_is_charged_until_its_fence_has_passed() {
     // The job itself may have it again at once: work on one stream runs in order.
     one.job.alloc(Request::new(regions(8), Lifetime::Iteration)).unwrap();
     assert_eq!(one.job.held().draining, Bytes::ZERO);
+}
+
+/// A block with its owner known to the oracle.
+fn owned(
+    device: &MockDevice,
+    job: &Job<MockDevice>,
+    stream: MockStream,
+    owner: u32,
+    count: u64,
+) -> (Block, Claim) {
+    let block = job.alloc(Request::new(regions(count), Lifetime::Iteration)).unwrap();
+    (block, device.own(stream, owner, block.address(), block.bytes()).unwrap())
+}
+
+/// I3: with ordered hand-over the new owner's stream waits on the device, and its host does not.
+#[test]
+fn a_stream_may_wait_for_the_fence_instead_of_the_host() {
+    let (device, pool) = pool_of(8, |config| config.hand_over(HandOver::Ordered));
+    let (first, second) = (device.add_stream(), device.add_stream());
+    let (one, two) = (pool.join("one", first).unwrap(), pool.join("two", second).unwrap());
+    let (block, claim) = owned(&device, &one, first, 1, 8);
+    device.launch(first, Ticks::micros(100), Utilisation::FULL).unwrap();
+    device.disown(first, claim).unwrap();
+    one.free(block).unwrap();
+    let (block, claim) = owned(&device, &two, second, 2, 8);
+    assert!(device.outstanding(first) > 0, "the device has not passed the fence");
+    assert_eq!(device.calls().of(Operation::OrderAfter), 1);
+    assert_eq!((one.held().total(), two.held().iteration), (Bytes::ZERO, regions(8)));
+    device.launch(second, Ticks::micros(1), Utilisation::FULL).unwrap();
+    device.disown(second, claim).unwrap();
+    two.free(block).unwrap();
+    drop((one, two));
+    assert_eq!(device.run_until_idle(), Ticks::micros(101), "one after the other");
+    pool.poll().unwrap();
+    assert_eq!(device.violations(), []);
+    assert_eq!(pool.snapshot().free, regions(8));
+}
+
+/// Isolated jobs cannot reach each other's memory by an address that they had before.
+#[test]
+fn isolated_jobs_lose_their_addresses() {
+    for (hand_over, reachable) in [(HandOver::Fenced, true), (HandOver::Isolated, false)] {
+        let (device, pool) = pool_of(1, |config| config.hand_over(hand_over));
+        let (first, second) = (device.add_stream(), device.add_stream());
+        let (one, two) = (pool.join("one", first).unwrap(), pool.join("two", second).unwrap());
+        let block = one.alloc(Request::new(REGION, Lifetime::Iteration)).unwrap();
+        one.free(block).unwrap();
+        let (_, claim) = owned(&device, &two, second, 2, 1);
+        device.disown(second, claim).unwrap();
+        let stale = Access { owner: 2, addr: block.address(), len: block.bytes() };
+        let again = device.own(first, 2, block.address(), block.bytes()).unwrap();
+        device.launch_touching(first, Ticks::ZERO, Utilisation::FULL, &[stale]).unwrap();
+        device.disown(first, again).unwrap();
+        assert_eq!(device.violation_count() == 0, reachable, "{hand_over:?}");
+    }
+}
+
+/// Memory that is nobody's can be given back to the device, and comes again when it is needed.
+#[test]
+fn what_is_nobodys_can_be_trimmed() {
+    let (device, pool) = pool(10, TimeShift);
+    let job = pool.join("job", device.add_stream()).unwrap();
+    let kept = job.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
+    let wave = Request::new(regions(5), Lifetime::Iteration);
+    job.free(job.alloc(wave).unwrap()).unwrap();
+    assert_eq!(device.usage().physical, regions(8));
+    assert_eq!(pool.trim(regions(6)).unwrap(), regions(6));
+    assert_eq!(device.usage().physical, regions(6));
+    assert_eq!(pool.trim(Bytes::ZERO).unwrap(), regions(3), "what a job has stays");
+    job.free(job.alloc(wave).unwrap()).unwrap();
+    job.free(kept).unwrap();
+    assert_eq!(pool.trim(Bytes::ZERO).unwrap(), Bytes::ZERO);
+    assert_eq!((device.usage().physical, device.usage().mappings), (Bytes::ZERO, 0));
 }

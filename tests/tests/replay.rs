@@ -140,7 +140,7 @@ fn a_jobs_demand_is_its_own() {
     let outcome = together.run(&together.config(0.25, PolicyKind::Zico));
     for (job, solo) in outcome.jobs.iter().zip(&together.needs.solos) {
         assert_eq!(job.persistent, solo.persistent, "{}", job.name);
-        assert!(job.peak <= solo.peak, "{}: {} against {} alone", job.name, job.peak, solo.peak);
+        assert_eq!(job.peak_leased, solo.peak_leased, "{}", job.name);
     }
 }
 
@@ -178,15 +178,25 @@ fn unmanaged_jobs_need_the_sum_of_their_peaks() {
     assert!(done.iterations >= ITERATIONS);
 }
 
-/// What is charged to a job alone, what the device has yet to pass included, over its live bytes at
-/// the peak. gnmt frees blocks of 150 MiB just before its peak: they are still draining there.
+/// What a job alone leases over its live bytes, both at their peaks and in program order, is no more
+/// than what `PyTorch`'s expandable segments hold (`zico-bench` models them on the same traces).
 #[test]
 fn little_is_lost_to_fragmentation() {
-    for name in bundled::names() {
+    let expandable = [
+        ("bert-base", 1.004),
+        ("dlrm", 1.017),
+        ("gnmt", 1.017),
+        ("gpt2-small", 1.008),
+        ("mobilenet_v2", 1.012),
+        ("nasnetalarge", 1.018),
+        ("resnet110-cifar", 1.016),
+        ("resnet50", 1.054),
+    ];
+    for (name, most) in expandable {
         let trace = bundled::open(name).unwrap();
         let needs = needs(&[&trace], Some(Bytes::mib(2)), 3, &Machine::default()).unwrap();
-        let ratio = needs.solos[0].peak.value() as f64 / trace.stats().peak.value() as f64;
-        let most = if name == "gnmt" { 1.14 } else { 1.06 };
-        assert!(ratio <= most, "{name}: {ratio:.3}");
+        let live = trace.stats().peak.value() as f64;
+        let ratio = needs.solos[0].peak_leased.value() as f64 / live;
+        assert!(ratio <= f64::min(most, 1.03), "{name}: {ratio:.3}");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use zico_core::{Bytes, Ticks};
+use zico_core::{Bytes, HandOver, Ticks};
 use zico_mock::Utilisation;
 use zico_mock::replay::{Machine, PolicyKind};
 
@@ -63,6 +63,10 @@ pub struct Replay {
     /// Who decides when an iteration starts
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
+
+    /// How memory passes from one job to another
+    #[arg(long, default_value = "fenced")]
+    pub hand_over: HandOverName,
 
     /// How many iterations each job does at least
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
@@ -153,6 +157,27 @@ impl From<PolicyName> for PolicyKind {
             PolicyName::Zico => Self::Zico,
             PolicyName::Exclusive => Self::Exclusive,
             PolicyName::Unmanaged => Self::Unmanaged,
+        }
+    }
+}
+
+/// The kinds of hand-over by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HandOverName {
+    /// The host waits until the device has passed what used it
+    Fenced,
+    /// The new owner's stream waits for that on the device, and the host goes on
+    Ordered,
+    /// As fenced, and it leaves the addresses of all other jobs
+    Isolated,
+}
+
+impl From<HandOverName> for HandOver {
+    fn from(name: HandOverName) -> Self {
+        match name {
+            HandOverName::Fenced => Self::Fenced,
+            HandOverName::Ordered => Self::Ordered,
+            HandOverName::Isolated => Self::Isolated,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::profile::{Profile, Recorder, Step};
+use crate::space::{Moment, Space};
 use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::units::{Progress, Regions, Ticks};
 
@@ -45,41 +46,11 @@ impl Pulse {
     }
 }
 
-/// The address range of an arena, and which regions are mapped in it.
-pub(crate) struct Space<R> {
-    pub(crate) range: Arc<R>,
-    regions: Vec<Option<usize>>,
-}
-
-impl<R> Space<R> {
-    pub(crate) fn new(range: R) -> Self {
-        Self { range: Arc::new(range), regions: Vec::new() }
-    }
-
-    /// The region that is mapped at a page.
-    pub(crate) fn region(&self, page: u64) -> Option<usize> {
-        self.regions.get(usize::try_from(page).ok()?).copied().flatten()
-    }
-
-    /// The pages that have a region, and which.
-    pub(crate) fn mapped(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
-        (0..).zip(&self.regions).filter_map(|(page, region)| Some((page, (*region)?)))
-    }
-
-    pub(crate) fn set(&mut self, page: u64, region: Option<usize>) {
-        let Ok(page) = usize::try_from(page) else { return };
-        if page >= self.regions.len() {
-            self.regions.resize(page + 1, None);
-        }
-        self.regions[page] = region;
-    }
-}
-
 /// Regions given up together, and the event that says when the device is done with them.
 pub(crate) struct Fence<E> {
     pub(crate) batch: u64,
     pub(crate) regions: Vec<usize>,
-    pub(crate) event: E,
+    pub(crate) event: Arc<E>,
 }
 
 /// A running iteration.
@@ -115,8 +86,10 @@ pub(crate) struct Account<D: Device> {
     pub(crate) leased: [u32; 3],
     /// Regions given up whose fence has not passed.
     pub(crate) draining: u32,
-    /// The batch that regions given up now belong to.
+    /// The batch that regions given up now belong to; the first is 1.
     pub(crate) batch: u64,
+    /// The device has passed this batch and all before it.
+    pub(crate) passed: u64,
     /// Regions given up since the last fence; one that came and went may stand there twice.
     pub(crate) pending: Vec<usize>,
     pub(crate) fences: VecDeque<Fence<D::Event>>,
@@ -129,6 +102,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
+    /// The most that it has leased.
+    pub(crate) peak_leased: u32,
     /// The job has left; the account goes when all its fences have passed.
     pub(crate) gone: bool,
 }
@@ -147,7 +122,8 @@ impl<D: Device> Account<D> {
             pulse,
             leased: [0; 3],
             draining: 0,
-            batch: 0,
+            batch: 1,
+            passed: 0,
             pending: Vec::new(),
             fences: VecDeque::new(),
             phase: Phase::Idle,
@@ -156,6 +132,7 @@ impl<D: Device> Account<D> {
             settled: false,
             iterations: 0,
             peak: 0,
+            peak_leased: 0,
             gone: false,
         }
     }
@@ -171,6 +148,11 @@ impl<D: Device> Account<D> {
 
     pub(crate) fn leased_total(&self) -> u32 {
         self.leased.iter().sum()
+    }
+
+    /// Whether the device has passed all that the job has ever given up.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pending.is_empty() && self.passed + 1 == self.batch
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -199,6 +181,15 @@ impl<D: Device> Account<D> {
             Phase::Running(_) => self.pulse.progress(),
             _ => Progress::ZERO,
         }
+    }
+
+    /// Where in its iterations the job is.
+    pub(crate) fn moment(&self) -> Moment {
+        let part = self.profile.as_ref().map(|profile| {
+            let all = u64::from(profile.operations().value()).max(1);
+            u32::try_from(u64::from(self.progress().value()) * 64 / all).unwrap_or(63).min(63)
+        });
+        Moment { iteration: self.iterations, part }
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
@@ -245,6 +236,7 @@ impl<D: Device> Account<D> {
 
     /// Notes what is charged to the job, and to its running iteration.
     pub(crate) fn note(&mut self, now: Ticks) {
+        self.peak_leased = self.peak_leased.max(self.leased_total());
         self.peak = self.peak.max(self.leased_total() + self.draining);
         let leased = Regions::new(self.ephemeral());
         let demand = Regions::new(self.ephemeral() + self.draining);

@@ -1,15 +1,15 @@
 //! Leases: which regions back the pages of a growing arena, and whether it may have them now.
 
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use crate::account::{Account, Phase};
 use crate::banker::is_safe;
+use crate::choose::{Backing, From, Grant};
 use crate::device::Device;
 use crate::error::Shortage;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
-use crate::region::{JobKey, Place, Region, State};
+use crate::region::{JobKey, Place, State};
 use crate::units::{Bytes, Ticks};
 
 /// Pages that an arena needs backed to place one more block.
@@ -18,17 +18,6 @@ pub(crate) struct Want {
     pub(crate) pages: Vec<u64>,
     /// What the block asks for, for people to read.
     pub(crate) asked: Bytes,
-}
-
-/// One page of a grant.
-#[derive(Clone, Copy)]
-pub(crate) struct Backing {
-    pub(crate) page: u64,
-    pub(crate) region: usize,
-    /// Whether the region is mapped there already.
-    pub(crate) mapped: bool,
-    /// Whether the job had given it up and the device has yet to pass that.
-    retaken: bool,
 }
 
 pub(crate) enum Denied {
@@ -46,14 +35,15 @@ impl<D: Device> Ledger<D> {
         job: JobKey,
         want: &Want,
         now: Ticks,
-    ) -> Result<Vec<Backing>, Denied> {
+    ) -> Result<Grant<D::Event>, Denied> {
         if self.never_fits(job, want) {
             return Err(Denied::Never(self.shortage(job, want.asked)));
         }
         match self.choose(job, want) {
             Some(backings) if self.may_have(job, backings.len()) => {
+                let after = self.dependencies(&backings);
                 self.book(job, want.lifetime, &backings, now);
-                Ok(backings)
+                Ok(Grant { backings, after })
             }
             _ => Err(self.deny(job, want, now)),
         }
@@ -71,59 +61,6 @@ impl<D: Device> Ledger<D> {
         let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
         let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
         kept + u64::from(beside) + want.pages.len() as u64 > u64::from(self.budget())
-    }
-
-    /// Chooses a region for each page: the one that is mapped there if the job can have it without
-    /// waiting, else the one that suits best. O(pages) where all are mapped, else O(regions).
-    fn choose(&self, job: JobKey, want: &Want) -> Option<Vec<Backing>> {
-        let space = &self.accounts.get(&job)?.spaces[want.lifetime.index()];
-        let mut backings: Vec<Backing> = Vec::with_capacity(want.pages.len());
-        let mut missing: Vec<u64> = Vec::new();
-        for &page in &want.pages {
-            let here = Place { job, lifetime: want.lifetime, page };
-            // Two pages of one arena may have had the same region: only one can have it now.
-            let taken = |region: &usize| backings.iter().any(|backing| backing.region == *region);
-            let mapped = space.region(page).filter(|region| !taken(region));
-            match mapped.map(|region| (region, self.regions[region].state)) {
-                Some((region, State::Free)) => {
-                    backings.push(Backing::new(page, region, true, false));
-                }
-                Some((region, State::Draining { place, .. })) if place == here => {
-                    backings.push(Backing::new(page, region, true, true));
-                }
-                _ => missing.push(page),
-            }
-        }
-        let others = self.best_free(job, want.lifetime, missing.len(), &backings)?;
-        let others = missing.into_iter().zip(others);
-        backings.extend(others.map(|(page, region)| Backing::new(page, region, false, false)));
-        Some(backings)
-    }
-
-    /// The `count` free regions that suit an arena best, beside those that are taken already.
-    fn best_free(
-        &self,
-        job: JobKey,
-        lifetime: Lifetime,
-        count: usize,
-        taken: &[Backing],
-    ) -> Option<Vec<usize>> {
-        let hands_over = self.policy.hands_over();
-        let free = |&(region, state): &(usize, &Region<D::Memory>)| {
-            state.state == State::Free
-                && (hands_over || state.is_only_of(job))
-                && !taken.iter().any(|backing| backing.region == region)
-        };
-        let mut best = Vec::new();
-        if count > 0 {
-            let free = self.regions.iter().enumerate().filter(free);
-            best.extend(free.map(|(region, state)| (Reverse(state.suits(job, lifetime)), region)));
-            if best.len() < count {
-                return None;
-            }
-            best.sort_unstable();
-        }
-        Some(best.into_iter().map(|(_, region)| region).take(count).collect())
     }
 
     /// The banker's test with `extra` regions granted to `job`.
@@ -147,12 +84,16 @@ impl<D: Device> Ledger<D> {
     }
 
     fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) {
-        let Some(account) = self.accounts.get_mut(&job) else { return };
         for backing in backings {
-            account.draining -= u32::from(backing.retaken);
-            account.leased[lifetime.index()] += 1;
             let place = Place { job, lifetime, page: backing.page };
             self.regions[backing.region].state = State::Leased(place);
+            self.count_draining(job, backing.from, -1, now);
+        }
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let moment = account.moment();
+        for backing in backings {
+            account.leased[lifetime.index()] += 1;
+            account.spaces[lifetime.index()].set(backing.page, |page| page.usage.begin(moment));
         }
         if let Some(run) = account.run() {
             run.resume(now);
@@ -160,8 +101,23 @@ impl<D: Device> Ledger<D> {
         account.note(now);
     }
 
+    /// A region that was draining is no longer, or is again.
+    fn count_draining(&mut self, job: JobKey, from: From, change: i32, now: Ticks) {
+        let owner = match from {
+            From::Nobody => return,
+            From::Own => job,
+            From::Other { job, .. } => job,
+        };
+        if let Some(account) = self.accounts.get_mut(&owner) {
+            account.draining = account.draining.saturating_add_signed(change);
+            if owner != job {
+                account.note(now);
+            }
+        }
+    }
+
     /// The device could not do its part: takes the lease back. No work uses the regions yet, but for
-    /// those that the job had draining; they drain again under a later fence.
+    /// those that were draining; they drain again.
     pub(crate) fn revoke(
         &mut self,
         job: JobKey,
@@ -169,22 +125,38 @@ impl<D: Device> Ledger<D> {
         backings: &[Backing],
         now: Ticks,
     ) {
-        let Some(account) = self.accounts.get_mut(&job) else { return };
         for backing in backings {
-            account.leased[lifetime.index()] -= 1;
-            self.regions[backing.region].state = if backing.retaken {
-                account.draining += 1;
-                account.pending.push(backing.region);
-                State::Draining {
-                    place: Place { job, lifetime, page: backing.page },
-                    batch: account.batch,
-                }
-            } else {
-                State::Free
-            };
+            let state = self.revoked(job, lifetime, backing);
+            self.regions[backing.region].state = state;
+            if matches!(state, State::Draining { .. }) {
+                self.count_draining(job, backing.from, 1, now);
+            }
         }
-        account.note(now);
+        if let Some(account) = self.accounts.get_mut(&job) {
+            let leased = &mut account.leased[lifetime.index()];
+            *leased = leased.saturating_sub(u32::try_from(backings.len()).unwrap_or(u32::MAX));
+            account.note(now);
+        }
         self.epoch += 1;
+    }
+
+    /// What becomes of a region whose lease is taken back.
+    fn revoked(&mut self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> State {
+        match backing.from {
+            From::Nobody => State::Free,
+            From::Own => {
+                let Some(account) = self.accounts.get_mut(&job) else { return State::Free };
+                // It drains under a later fence than before, and with it the page.
+                let batch = account.batch;
+                account.pending.push(backing.region);
+                account.spaces[lifetime.index()].set(backing.page, |page| page.last = batch);
+                State::Draining { job, batch }
+            }
+            From::Other { job, batch } => match self.accounts.get(&job) {
+                Some(account) if account.passed < batch => State::Draining { job, batch },
+                _ => State::Free,
+            },
+        }
     }
 
     /// Why not, and whether waiting helps.
@@ -194,8 +166,8 @@ impl<D: Device> Ledger<D> {
             run.stall(now, epoch);
         }
         // Where nothing is handed over, what others have they keep.
-        let draining = self.accounts.get(&job).is_some_and(|account| account.draining > 0);
-        let kept = !self.policy.hands_over() && !draining;
+        let quiet = self.accounts.get(&job).is_some_and(Account::is_quiet);
+        let kept = !self.policy.hands_over() && quiet;
         if kept || (self.is_stuck() && self.is_to_blame(job)) {
             return Denied::Never(shortage);
         }
@@ -206,7 +178,7 @@ impl<D: Device> Ledger<D> {
     /// stand, and the device has nothing left to pass.
     pub(crate) fn is_stuck(&self) -> bool {
         self.accounts.values().all(|account| {
-            account.draining == 0
+            account.is_quiet()
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
@@ -239,11 +211,5 @@ impl<D: Device> Ledger<D> {
             draining: bytes(self.accounts.values().map(|account| account.draining).sum()),
             free: bytes(u32::try_from(free).unwrap_or(u32::MAX)),
         }
-    }
-}
-
-impl Backing {
-    const fn new(page: u64, region: usize, mapped: bool, retaken: bool) -> Self {
-        Self { page, region, mapped, retaken }
     }
 }

@@ -8,12 +8,14 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::account::{Account, Fence, Phase, Space};
+use crate::account::{Account, Fence, Phase};
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::policy::Policy;
-use crate::region::{JobKey, Place, Region, State};
+use crate::pool::HandOver;
+use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::space::Space;
 use crate::units::Ticks;
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
@@ -21,12 +23,21 @@ const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
 
+/// What may be done with a region.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    /// It may be mapped at several pages at a time.
+    pub(crate) aliases: bool,
+    pub(crate) hand_over: HandOver,
+}
+
 pub(crate) struct Ledger<D: Device> {
     pub(crate) page_bytes: u64,
     pub(crate) regions: Vec<Region<D::Memory>>,
     pub(crate) accounts: BTreeMap<JobKey, Account<D>>,
     pub(crate) waiting: VecDeque<JobKey>,
     pub(crate) policy: Box<dyn Policy>,
+    pub(crate) rules: Rules,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
@@ -37,13 +48,19 @@ pub(crate) struct Ledger<D: Device> {
 }
 
 impl<D: Device> Ledger<D> {
-    pub(crate) fn new(page_bytes: u64, regions: u32, policy: Box<dyn Policy>) -> Self {
+    pub(crate) fn new(
+        page_bytes: u64,
+        regions: u32,
+        policy: Box<dyn Policy>,
+        rules: Rules,
+    ) -> Self {
         Self {
             page_bytes,
             regions: (0..regions).map(|_| Region::absent()).collect(),
             accounts: BTreeMap::new(),
             waiting: VecDeque::new(),
             policy,
+            rules,
             claims: Vec::new(),
             departed: Vec::new(),
             epoch: 0,
@@ -99,7 +116,7 @@ impl<D: Device> Ledger<D> {
     ) -> (bool, bool) {
         for page in pages {
             let space = self.accounts.get(&job).map(|account| &account.spaces[lifetime.index()]);
-            if let Some(region) = space.and_then(|space| space.region(page)) {
+            if let Some(region) = space.and_then(|space| space.page(page).region) {
                 self.drain(Place { job, lifetime, page }, region);
             }
         }
@@ -115,8 +132,21 @@ impl<D: Device> Ledger<D> {
         account.leased[place.lifetime.index()] -= 1;
         account.draining += 1;
         account.pending.push(region);
+        let batch = account.batch;
+        let moment = account.moment();
+        let mut parts = 0;
+        account.spaces[place.lifetime.index()].set(place.page, |page| {
+            page.last = batch;
+            page.usage.end(moment);
+            parts = page.usage.parts();
+        });
         self.epoch += 1;
-        self.regions[region].state = State::Draining { place, batch: account.batch };
+        let region = &mut self.regions[region];
+        region.state = State::Draining { job: place.job, batch };
+        let here = region.mappings.iter_mut().find(|mapping| mapping.place == place);
+        if let Some(mapping) = here {
+            mapping.parts = parts;
+        }
     }
 
     fn is_full(account: &Account<D>, page_bytes: u64) -> bool {
@@ -153,8 +183,8 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn reopen(&mut self, job: JobKey, closed: u64, regions: Vec<usize>) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         for &region in &regions {
-            if let State::Draining { place, batch } = &mut self.regions[region].state
-                && (place.job, *batch) == (job, closed)
+            if let State::Draining { job: owner, batch } = &mut self.regions[region].state
+                && (*owner, *batch) == (job, closed)
             {
                 *batch = account.batch;
             }
@@ -177,11 +207,10 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn passed(&mut self, job: JobKey, fence: &Fence<D::Event>, now: Ticks) {
         self.epoch += 1;
         let Some(account) = self.accounts.get_mut(&job) else { return };
+        account.passed = account.passed.max(fence.batch);
         for &region in &fence.regions {
             let state = &mut self.regions[region].state;
-            if let State::Draining { place, batch } = *state
-                && (place.job, batch) == (job, fence.batch)
-            {
+            if *state == (State::Draining { job, batch: fence.batch }) {
                 *state = State::Free;
                 account.draining -= 1;
             }
@@ -192,7 +221,10 @@ impl<D: Device> Ledger<D> {
 
     /// Closes the account of a job that has left, once the device has passed all it had.
     fn depart(&mut self, job: JobKey) {
-        if self.accounts.get(&job).is_some_and(|account| account.gone && account.draining == 0)
+        if self
+            .accounts
+            .get(&job)
+            .is_some_and(|account| account.gone && account.draining == 0 && account.is_quiet())
             && let Some(account) = self.accounts.remove(&job)
         {
             let spaces = Lifetime::ALL.into_iter().zip(account.spaces);
@@ -204,23 +236,32 @@ impl<D: Device> Ledger<D> {
         Some(&self.accounts.get(&place.job)?.spaces[place.lifetime.index()])
     }
 
+    /// What has to be unmapped before a region is mapped at a place: what is mapped there, and the
+    /// region from other places where it may not stay.
+    pub(crate) fn stale(&self, place: Place, region: usize) -> Vec<(Place, usize)> {
+        let isolated = self.rules.hand_over == HandOver::Isolated;
+        let stays = |other: &Place| self.rules.aliases && (!isolated || other.job == place.job);
+        let others = self.regions[region].mappings.iter().map(|mapping| mapping.place);
+        let others = others.filter(|other| !stays(other)).map(|other| (other, region));
+        let occupied = self.space(place).and_then(|space| space.page(place.page).region);
+        others.chain(occupied.map(|region| (place, region))).collect()
+    }
+
     /// A region has been mapped at a place.
     pub(crate) fn mapped(&mut self, place: Place, region: usize) {
-        self.regions[region].places.push(place);
+        self.regions[region].mappings.push(Mapping { place, parts: 0 });
         self.set_mapping(place, Some(region));
     }
 
     /// Nothing is mapped at a place any more.
-    pub(crate) fn unmapped(&mut self, place: Place) {
-        for region in &mut self.regions {
-            region.places.retain(|&other| other != place);
-        }
+    pub(crate) fn unmapped(&mut self, place: Place, region: usize) {
+        self.regions[region].mappings.retain(|mapping| mapping.place != place);
         self.set_mapping(place, None);
     }
 
     fn set_mapping(&mut self, place: Place, region: Option<usize>) {
         if let Some(account) = self.accounts.get_mut(&place.job) {
-            account.spaces[place.lifetime.index()].set(place.page, region);
+            account.spaces[place.lifetime.index()].set(place.page, |page| page.region = region);
         }
     }
 }

@@ -6,13 +6,15 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::account::{Fence, Space};
+use crate::account::Fence;
+use crate::choose::{Backing, Grant};
 use crate::device::{Device, Passed};
 use crate::error::AllocError;
-use crate::lease::{Backing, Denied, Want};
+use crate::lease::{Denied, Want};
 use crate::lifetime::Lifetime;
 use crate::region::{JobKey, Place};
 use crate::shared::Shared;
+use crate::space::Space;
 use crate::sync::Arc;
 use crate::units::Bytes;
 
@@ -24,11 +26,11 @@ impl<D: Device> Shared<D> {
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
         let mut again = false;
-        let backings = loop {
+        let grant = loop {
             let now = self.device.now();
             let mut ledger = self.ledger.lock();
             match ledger.lease(job, want, now) {
-                Ok(backings) => break backings,
+                Ok(grant) => break grant,
                 Err(Denied::Never(shortage)) => return Err(AllocError::OutOfMemory(shortage)),
                 Err(Denied::Busy(shortage)) if again => {
                     let stuck = ledger.is_stuck();
@@ -44,34 +46,45 @@ impl<D: Device> Shared<D> {
             drop(ledger);
             self.reclaim().map_err(AllocError::Device)?;
         };
-        let done = backings.iter().try_for_each(|backing| self.back(job, want.lifetime, backing));
+        let done = self.furnish(job, want.lifetime, &grant);
         done.map_err(|error| {
             let now = self.device.now();
-            self.ledger.lock().revoke(job, want.lifetime, &backings, now);
+            self.ledger.lock().revoke(job, want.lifetime, &grant.backings, now);
             self.changed();
             AllocError::Device(error)
         })
     }
 
-    /// Sees to it that a granted region is mapped at its page.
-    fn back(&self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> Result<(), D::Error> {
-        if backing.mapped {
-            return Ok(());
+    /// Sees to it that granted regions are mapped at their pages, and that the job's stream waits
+    /// for what they were used for before.
+    fn furnish(
+        &self,
+        job: JobKey,
+        lifetime: Lifetime,
+        grant: &Grant<D::Event>,
+    ) -> Result<(), D::Error> {
+        if !grant.after.is_empty() {
+            let stream = self.ledger.lock().accounts.get(&job).map(|account| account.stream);
+            let order = |event: &Arc<D::Event>| match stream {
+                Some(stream) => self.device.order_after(stream, event),
+                None => Ok(()),
+            };
+            grant.after.iter().try_for_each(order)?;
         }
+        let mut unmapped = grant.backings.iter().filter(|backing| !backing.mapped);
+        unmapped.try_for_each(|backing| self.back(job, lifetime, backing))
+    }
+
+    /// Maps a granted region at its page.
+    fn back(&self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> Result<(), D::Error> {
         let place = Place { job, lifetime, page: backing.page };
         let (memory, stale) = {
             let ledger = self.ledger.lock();
             let region = &ledger.regions[backing.region];
-            // Without aliases a region has to leave its other pages first.
-            let others: &[Place] = if self.aliases { &[] } else { &region.places };
-            let occupied =
-                ledger.space(place).is_some_and(|space| space.region(place.page).is_some());
-            let stale: Vec<Place> =
-                others.iter().copied().chain(occupied.then_some(place)).collect();
-            (region.memory.clone(), stale)
+            (region.memory.clone(), ledger.stale(place, backing.region))
         };
-        for stale in stale {
-            self.unmap(stale)?;
+        for (place, region) in stale {
+            self.unmap(place, region)?;
         }
         let memory = match memory {
             Some(memory) => memory,
@@ -90,10 +103,10 @@ impl<D: Device> Shared<D> {
     }
 
     /// Takes away the mapping at a page that no work uses.
-    fn unmap(&self, place: Place) -> Result<(), D::Error> {
+    pub(crate) fn unmap(&self, place: Place, region: usize) -> Result<(), D::Error> {
         if let Some(range) = self.range(place) {
             self.device.unmap(&range, self.offset(place.page), self.region)?;
-            self.ledger.lock().unmapped(place);
+            self.ledger.lock().unmapped(place, region);
         }
         Ok(())
     }
@@ -125,6 +138,7 @@ impl<D: Device> Shared<D> {
         let Some((stream, batch, regions)) = closed else { return Ok(()) };
         match self.device.record(stream) {
             Ok(event) => {
+                let event = Arc::new(event);
                 self.ledger.lock().fenced(job, Fence { batch, regions, event });
                 Ok(())
             }
@@ -197,11 +211,11 @@ impl<D: Device> Shared<D> {
         lifetime: Lifetime,
         space: &mut Space<D::Range>,
     ) -> Result<(), D::Error> {
-        let pages: Vec<u64> = space.mapped().map(|(page, _)| page).collect();
-        pages.into_iter().try_for_each(|page| {
+        let pages: Vec<(u64, usize)> = space.mapped().collect();
+        pages.into_iter().try_for_each(|(page, region)| {
             self.device.unmap(&space.range, self.offset(page), self.region)?;
-            space.set(page, None);
-            self.ledger.lock().unmapped(Place { job, lifetime, page });
+            space.set(page, |page| page.region = None);
+            self.ledger.lock().unmapped(Place { job, lifetime, page }, region);
             Ok(())
         })
     }

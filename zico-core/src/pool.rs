@@ -8,15 +8,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::account::{Account, Pulse, Space};
+use crate::account::{Account, Pulse};
 use crate::device::{Device, Features};
 use crate::error::PoolError;
 use crate::job::Job;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
 use crate::policy::{Policy, TimeShift};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
+use crate::space::Space;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::units::{Bytes, Regions};
 
@@ -29,11 +30,30 @@ const LARGEST_REGION: Bytes = Bytes::mib(64);
 /// The most regions that a budget is divided into: the books have an entry for each.
 const MOST_REGIONS: u64 = 1 << 20;
 
+/// How memory that one job has given up becomes another's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HandOver {
+    /// When the device has passed the fence recorded after its last use; the new owner waits for
+    /// that on the host. The region stays mapped where it was, so a page that gets it back needs
+    /// no device call.
+    #[default]
+    Fenced,
+    /// At once, if nothing else is free: the new owner's stream waits for the fence on the device
+    /// ([`Device::order_after`]) and its host goes on.
+    Ordered,
+    /// As `Fenced`, and the region leaves the addresses of all other jobs first. Jobs that do not
+    /// trust each other can then not reach each other's memory by a stale address; each hand-over
+    /// costs device calls. What is in the memory stays in it: clearing it is the new owner's to ask
+    /// of the device.
+    Isolated,
+}
+
 /// How a pool is to be.
 pub struct PoolConfig {
     budget: Bytes,
     region: Option<Bytes>,
     policy: Box<dyn Policy>,
+    hand_over: HandOver,
 }
 
 impl PoolConfig {
@@ -41,7 +61,7 @@ impl PoolConfig {
     /// policy and regions of a size that suits the budget.
     #[must_use]
     pub fn new(budget: Bytes) -> Self {
-        Self { budget, region: None, policy: Box::new(TimeShift) }
+        Self { budget, region: None, policy: Box::new(TimeShift), hand_over: HandOver::Fenced }
     }
 
     /// The size of a region: a power of two, at least the device's granularity. Smaller ones follow
@@ -56,6 +76,13 @@ impl PoolConfig {
     #[must_use]
     pub fn policy(mut self, policy: Box<dyn Policy>) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// How memory passes from one job to another.
+    #[must_use]
+    pub fn hand_over(mut self, hand_over: HandOver) -> Self {
+        self.hand_over = hand_over;
         self
     }
 
@@ -107,12 +134,13 @@ impl<D: Device> Pool<D> {
             Ok(regions) if count <= MOST_REGIONS => regions,
             _ => return Err(PoolError::TooManyRegions { count, region, most: MOST_REGIONS }),
         };
+        let aliases = caps.features.contains(Features::ALIASES);
+        let rules = Rules { aliases, hand_over: config.hand_over };
         let shared = Shared {
             device,
             region,
-            aliases: caps.features.contains(Features::ALIASES),
             generation: AtomicU32::new(0),
-            ledger: Mutex::new(Ledger::new(region.value(), count, config.policy)),
+            ledger: Mutex::new(Ledger::new(region.value(), count, config.policy, rules)),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -152,6 +180,22 @@ impl<D: Device> Pool<D> {
     /// If the device refuses. What could be done has been; the call can be repeated.
     pub fn poll(&self) -> Result<(), D::Error> {
         self.shared.reclaim()
+    }
+
+    /// Gives memory that is nobody's back to the device until the pool holds no more than `target`
+    /// bytes, and says how much it holds then. Memory that jobs have, or that the device has yet to
+    /// pass, stays. What has been given back is created anew when it is needed. O(regions) for each
+    /// region that goes, and some device calls.
+    ///
+    /// # Errors
+    /// If the device refuses. What had gone by then is gone, nothing is lost, and the call can be
+    /// repeated.
+    pub fn trim(&self, target: Bytes) -> Result<Bytes, D::Error> {
+        let region = self.region_size();
+        let target = usize::try_from(target.value() / region.value()).unwrap_or(usize::MAX);
+        self.shared.trim(target)?;
+        let held = self.shared.ledger.lock().created();
+        Ok(Bytes::new(held as u64 * region.value()))
     }
 
     /// Changes whenever something has happened that a waiting job may have waited for. Wraps.

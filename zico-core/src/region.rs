@@ -27,38 +27,45 @@ pub(crate) enum State {
     Free,
     /// It backs this page.
     Leased(Place),
-    /// It backed this page until its job gave it up; the device has yet to pass the fence of
-    /// `batch`. Until then only that page can have it back: work on one stream runs in order.
-    Draining { place: Place, batch: u64 },
+    /// This job has given it up, and the device has yet to pass the fence of `batch`. Until then
+    /// only that job can have it back, at any page: work on one stream runs in order.
+    Draining { job: JobKey, batch: u64 },
+    /// Nobody, and its memory is being given back to the device.
+    Retiring,
 }
 
 pub(crate) struct Region<M> {
     /// The physical memory; none until it is first needed.
     pub(crate) memory: Option<Arc<M>>,
     pub(crate) state: State,
-    /// Where it is mapped.
-    pub(crate) places: Vec<Place>,
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+/// Where a region is mapped, and in which parts of its job's iterations that page is in use.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    pub(crate) place: Place,
+    pub(crate) parts: u64,
 }
 
 impl<M> Region<M> {
     pub(crate) const fn absent() -> Self {
-        Self { memory: None, state: State::Free, places: Vec::new() }
+        Self { memory: None, state: State::Free, mappings: Vec::new() }
     }
 
     /// Whether no other job has had it, as far as its mappings tell.
     pub(crate) fn is_only_of(&self, job: JobKey) -> bool {
-        self.places.iter().all(|place| place.job == job)
+        self.mappings.iter().all(|mapping| mapping.place.job == job)
     }
 
-    /// How well a free region suits a page of a job's arena that it does not back yet; more is
-    /// better.
-    ///
-    /// One that is mapped nowhere is best. Else one whose pages lie high in other arenas: arenas
-    /// fill from the bottom, so a high page is rarely in use, and taking its region rarely makes
-    /// that page look for another. Last come the regions of the same arena's other pages, which
-    /// it is about to need itself.
-    pub(crate) fn suits(&self, job: JobKey, lifetime: Lifetime) -> (bool, u64) {
-        let own = self.places.iter().any(|place| (place.job, place.lifetime) == (job, lifetime));
-        (!own, self.places.iter().map(|place| place.page).min().unwrap_or(u64::MAX))
+    /// When a job uses it, and for how much of their time the others do in all.
+    pub(crate) fn usage(&self, job: JobKey) -> (u64, u32) {
+        self.mappings.iter().fold((0, 0), |(own, others), mapping| {
+            if mapping.place.job == job {
+                (own | mapping.parts, others)
+            } else {
+                (own, others + mapping.parts.count_ones())
+            }
+        })
     }
 }

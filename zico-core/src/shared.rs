@@ -9,8 +9,6 @@ use crate::units::Bytes;
 pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) region: Bytes,
-    /// Whether a region may stay mapped where it has been before.
-    pub(crate) aliases: bool,
     /// Changes whenever something has happened that a waiting job may have waited for.
     pub(crate) generation: AtomicU32,
     pub(crate) ledger: Mutex<Ledger<D>>,
@@ -45,7 +43,7 @@ impl<D: Device> Drop for Shared<D> {
     fn drop(&mut self) {
         let _ = self.reclaim();
         let regions = core::mem::take(&mut self.ledger.get_mut().regions);
-        let unmapped = regions.into_iter().filter(|region| region.places.is_empty());
+        let unmapped = regions.into_iter().filter(|region| region.mappings.is_empty());
         for memory in unmapped.filter_map(|region| region.memory.and_then(Arc::into_inner)) {
             let _ = self.device.destroy(memory);
         }

@@ -8,7 +8,7 @@ use crate::account::{Account, Phase};
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
-use crate::region::State;
+use crate::region::{Region, State};
 use crate::units::Bytes;
 
 /// What is charged to one job, in whole regions.
@@ -24,6 +24,9 @@ pub struct Held {
     pub draining: Bytes,
     /// The most that has been charged to the job at one time.
     pub peak: Bytes,
+    /// The most that it has leased at one time: without what was draining, which depends on the
+    /// device's pace, it is the same whoever runs beside it.
+    pub peak_leased: Bytes,
 }
 
 impl Held {
@@ -36,6 +39,7 @@ impl Held {
             transient: leased(Lifetime::Transient),
             draining: bytes(account.draining),
             peak: bytes(account.peak),
+            peak_leased: bytes(account.peak_leased),
         }
     }
 
@@ -94,8 +98,11 @@ impl Snapshot {
     pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> Self {
         let region = Bytes::new(ledger.page_bytes);
         let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
-        let created = || ledger.regions.iter().filter(|region| region.memory.is_some());
-        let free = created().filter(|region| region.state == State::Free).count();
+        let idle = |region: &&Region<D::Memory>| {
+            (region.state == State::Free && region.memory.is_some())
+                || region.state == State::Retiring
+        };
+        let free = ledger.regions.iter().filter(idle).count();
         let job = |account: &Account<D>| JobSnapshot {
             name: account.name.clone(),
             activity: match account.phase {
@@ -110,7 +117,7 @@ impl Snapshot {
         };
         Self {
             budget: bytes(ledger.regions.len()),
-            held: bytes(created().count()),
+            held: bytes(ledger.created()),
             free: bytes(free),
             jobs: ledger.accounts.values().map(job).collect(),
         }

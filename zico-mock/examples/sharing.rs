@@ -3,12 +3,15 @@
 //! ```text
 //! cargo run --release -p zico-mock --example sharing          # four sets in detail, 2 minutes
 //! cargo run --release -p zico-mock --example sharing pairs    # all pairs, 2 minutes
+//! cargo run --release -p zico-mock --example sharing hand-over
 //! ```
 
 use std::time::Instant;
 
-use zico_core::Bytes;
-use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
+use zico_core::{Bytes, HandOver};
+use zico_mock::replay::{
+    JobOutcome, Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay,
+};
 use zico_mock::{bundled, trace::Trace};
 
 const ITERATIONS: u64 = 50;
@@ -21,8 +24,10 @@ const SETS: [&[&str]; 4] = [
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    if std::env::args().nth(1).as_deref() == Some("pairs") {
-        return pairs();
+    match std::env::args().nth(1).as_deref() {
+        Some("pairs") => return pairs(),
+        Some("hand-over") => return hand_overs(),
+        _ => {}
     }
     for names in SETS {
         let traces: Vec<Trace> =
@@ -79,6 +84,47 @@ fn pairs() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// What each form of hand-over costs, at f = 0.25.
+fn hand_overs() -> Result<(), Box<dyn std::error::Error>> {
+    println!(
+        "| jobs | hand-over | throughput | start delay | stalled | device memory calls / iteration | \
+         waits between streams / iteration |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for names in SETS {
+        let traces: Vec<Trace> =
+            names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
+        let jobs: Vec<&Trace> = traces.iter().collect();
+        let needs = needs(&jobs, None, ITERATIONS, &Machine::default())?;
+        for hand_over in [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated] {
+            let config = ReplayConfig {
+                region: Some(needs.region),
+                iterations: ITERATIONS,
+                hand_over,
+                ..ReplayConfig::new(needs.budget_at(0.25))
+            };
+            let outcome = replay(&jobs, &config, &mut |_| {})?;
+            let iterations = done(&outcome);
+            println!(
+                "| {} | {hand_over:?} | {:.3} | {:.1}% | {:.1}% | {:.0} | {:.0} |",
+                names.join(" + "),
+                throughput(&outcome, &needs),
+                share(&outcome, |job| job.start_delay.seconds()),
+                share(&outcome, |job| job.stalled.seconds()),
+                outcome.memory_calls as f64 / iterations,
+                outcome.order_calls as f64 / iterations,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Percent of the time, mean over jobs.
+fn share(outcome: &Outcome, of: impl Fn(&JobOutcome) -> f64) -> f64 {
+    let time = outcome.window.seconds() * outcome.jobs.len() as f64;
+    outcome.jobs.iter().map(of).sum::<f64>() / time * 100.0
+}
+
 fn row(jobs: &[&Trace], needs: &Needs, f: f64) -> Result<(), Box<dyn std::error::Error>> {
     let mut config = ReplayConfig {
         region: Some(needs.region),
@@ -95,18 +141,14 @@ fn row(jobs: &[&Trace], needs: &Needs, f: f64) -> Result<(), Box<dyn std::error:
     config.iterations = ITERATIONS / 2;
     let half = replay(jobs, &config, &mut |_| {})?;
     let calls = (zico.memory_calls - half.memory_calls) as f64 / (done(&zico) - done(&half));
-    let time = zico.window.seconds() * jobs.len() as f64;
-    let share = |of: &dyn Fn(&zico_mock::replay::JobOutcome) -> f64| {
-        zico.jobs.iter().map(of).sum::<f64>() / time * 100.0
-    };
     println!(
         "| {f} | {:.2} | {:.2} | {:.3} | {:.3} | {:.1}% | {:.1}% | {} | {calls:.0} | {speed:.2} |",
         gib(zico.budget),
         gib(zico.peak_held),
         throughput(&zico, needs),
         throughput(&exclusive, needs),
-        share(&|job| job.start_delay.seconds()),
-        share(&|job| job.stalled.seconds()),
+        share(&zico, |job| job.start_delay.seconds()),
+        share(&zico, |job| job.stalled.seconds()),
         zico.violation_count + exclusive.violation_count,
     );
     let failed = zico.jobs.iter().chain(&exclusive.jobs).find(|job| job.failure.is_some());

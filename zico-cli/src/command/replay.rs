@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         budget,
         region: Some(needs.region),
         policy: PolicyKind::from(args.policy),
+        hand_over: args.hand_over.into(),
         iterations: args.iterations,
         machine,
     };

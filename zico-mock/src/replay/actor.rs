@@ -297,6 +297,7 @@ impl<'t> Actor<'t> {
     pub(super) fn finish(mut self, now: Ticks) -> Result<JobOutcome, ReplayError> {
         let held = self.held();
         (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
+        self.outcome.peak_leased = held.peak_leased;
         self.outcome.iterations_done = self.outcome.iterations as f64 + self.pace.share();
         if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
             self.waited(since, now);

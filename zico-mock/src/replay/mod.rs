@@ -23,7 +23,7 @@ pub use wave::{Sample, Wave};
 
 use actor::Actor;
 use zico_core::policy::{Exclusive, Policy, TimeShift, Unmanaged};
-use zico_core::{Bytes, FreeError, Pool, PoolConfig, PoolError, Ticks};
+use zico_core::{Bytes, FreeError, HandOver, Pool, PoolConfig, PoolError, Ticks};
 
 use crate::trace::Trace;
 use crate::{MockConfig, MockDevice, MockError, Operation, Utilisation};
@@ -112,6 +112,8 @@ pub struct ReplayConfig {
     pub region: Option<Bytes>,
     /// Who decides.
     pub policy: PolicyKind,
+    /// How memory passes from one job to another.
+    pub hand_over: HandOver,
     /// How many iterations each job does at least.
     pub iterations: u64,
     /// How the jobs meet the device.
@@ -126,6 +128,7 @@ impl ReplayConfig {
             budget,
             region: None,
             policy: PolicyKind::default(),
+            hand_over: HandOver::default(),
             iterations: 20,
             machine: Machine::default(),
         }
@@ -197,7 +200,8 @@ impl<'t> Replay<'t> {
         let device = MockDevice::new(mock)?;
         let policy = config.policy.policy();
         let name = policy.name();
-        let mut pool_config = PoolConfig::new(config.budget).policy(policy);
+        let mut pool_config =
+            PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
         if let Some(region) = config.region {
             pool_config = pool_config.region_size(region);
         }
@@ -339,6 +343,7 @@ impl<'t> Replay<'t> {
             violation_count: self.device.violation_count(),
             steps,
             memory_calls: memory.iter().map(|&operation| calls.of(operation)).sum(),
+            order_calls: calls.of(Operation::OrderAfter),
             jobs,
             wave: self.wave,
         })

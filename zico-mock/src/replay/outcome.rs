@@ -27,6 +27,8 @@ pub struct JobOutcome {
     pub iterations_done: f64,
     /// The most that was charged to it, in whole regions.
     pub peak: Bytes,
+    /// The most that it had leased at one time, in program order: without what was draining.
+    pub peak_leased: Bytes,
     /// What is charged to it for persistent blocks, in whole regions, at the end.
     pub persistent: Bytes,
     /// Time spent waiting for iterations to start, and before the first one for its setup's memory.
@@ -46,6 +48,7 @@ impl JobOutcome {
             iterations: 0,
             iterations_done: 0.0,
             peak: Bytes::ZERO,
+            peak_leased: Bytes::ZERO,
             persistent: Bytes::ZERO,
             start_delay: Ticks::ZERO,
             stalled: Ticks::ZERO,
@@ -78,6 +81,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Device memory calls (create, map, unmap and the like) in the whole replay.
     pub memory_calls: u64,
+    /// How often a stream was made to wait for another one's event.
+    pub order_calls: u64,
     /// The jobs, in the order given.
     pub jobs: Vec<JobOutcome>,
     /// What they held over time.

@@ -10,6 +10,8 @@ use crate::trace::Trace;
 pub struct Solo {
     /// The most that it holds, in whole regions.
     pub peak: Bytes,
+    /// The most that it has leased, in program order: without what the device had yet to pass.
+    pub peak_leased: Bytes,
     /// What it keeps between iterations, in whole regions.
     pub persistent: Bytes,
     /// Its iterations per second.
@@ -80,7 +82,12 @@ pub fn solo(
     };
     let outcome = replay(&[trace], &config, &mut |_| {})?;
     let job = &outcome.jobs[0];
-    Ok(Solo { peak: job.peak, persistent: job.persistent, rate: outcome.rate(job) })
+    Ok(Solo {
+        peak: job.peak,
+        peak_leased: job.peak_leased,
+        persistent: job.persistent,
+        rate: outcome.rate(job),
+    })
 }
 
 /// What jobs need together, from running each alone. With no `region` given it is the one that a

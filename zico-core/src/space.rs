@@ -1,0 +1,99 @@
+//! The address range of an arena: which region is mapped at each page, and when it is in use.
+
+use alloc::vec::Vec;
+
+use crate::sync::Arc;
+
+/// A page of an arena's range.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Page {
+    /// The region that is mapped there.
+    pub(crate) region: Option<usize>,
+    /// The batch in which it was last given up; 0 if never. Its mapping may be taken away once the
+    /// device has passed that batch: its region may be in use elsewhere before.
+    pub(crate) last: u64,
+    pub(crate) usage: Usage,
+}
+
+/// The parts of an iteration in which a page is in use, a bit for each sixty-fourth of the job's
+/// operations, in the iteration under way and in the one before. Pages with no part in common can
+/// have the same region in each iteration, so that none of them is ever mapped anew.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    now: u64,
+    before: u64,
+    /// The iteration that `now` speaks of.
+    iteration: u64,
+    /// The part in which it was leased last.
+    since: u32,
+}
+
+/// A moment of a job: its iteration, and the part of it if a profile tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) iteration: u64,
+    pub(crate) part: Option<u32>,
+}
+
+impl Usage {
+    /// All parts, for what outlives an iteration.
+    const ALWAYS: u64 = u64::MAX;
+
+    pub(crate) fn begin(&mut self, moment: Moment) {
+        self.turn(moment);
+        self.since = moment.part.unwrap_or(0);
+    }
+
+    pub(crate) fn end(&mut self, moment: Moment) {
+        let whole = self.iteration != moment.iteration;
+        self.turn(moment);
+        self.now |= match moment.part {
+            _ if whole => Self::ALWAYS,
+            Some(part) => Self::ALWAYS << self.since.min(63) & Self::ALWAYS >> (63 - part.min(63)),
+            None => 0,
+        };
+    }
+
+    /// The parts in which it is in use.
+    pub(crate) fn parts(self) -> u64 {
+        self.now | self.before
+    }
+
+    fn turn(&mut self, moment: Moment) {
+        if self.iteration != moment.iteration {
+            self.before = if self.iteration + 1 == moment.iteration { self.now } else { 0 };
+            (self.now, self.iteration) = (0, moment.iteration);
+        }
+    }
+}
+
+/// The address range of an arena.
+pub(crate) struct Space<R> {
+    pub(crate) range: Arc<R>,
+    pages: Vec<Page>,
+}
+
+impl<R> Space<R> {
+    pub(crate) fn new(range: R) -> Self {
+        Self { range: Arc::new(range), pages: Vec::new() }
+    }
+
+    pub(crate) fn page(&self, page: u64) -> Page {
+        let known = usize::try_from(page).ok().and_then(|page| self.pages.get(page));
+        known.copied().unwrap_or_default()
+    }
+
+    /// The pages that have a region, and which.
+    pub(crate) fn mapped(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        (0..).zip(&self.pages).filter_map(|(number, page)| Some((number, page.region?)))
+    }
+
+    /// Changes what is known of a page.
+    pub(crate) fn set(&mut self, page: u64, change: impl FnOnce(&mut Page)) {
+        let Ok(page) = usize::try_from(page) else { return };
+        if page >= self.pages.len() {
+            self.pages.resize(page + 1, Page::default());
+        }
+        change(&mut self.pages[page]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Giving memory that is nobody's back to the device.
+
+use alloc::vec::Vec;
+
+use crate::device::{Device, Refused};
+use crate::ledger::Ledger;
+use crate::region::{Place, Region, State};
+use crate::shared::Shared;
+use crate::sync::Arc;
+
+/// A region whose memory is to go.
+struct Retired<M> {
+    region: usize,
+    memory: Arc<M>,
+    places: Vec<Place>,
+}
+
+impl<D: Device> Shared<D> {
+    /// Destroys free regions, those first that are in use least, until no more than `target` are
+    /// left or none is free. A region that the device refuses to take stays the pool's, free.
+    pub(crate) fn trim(&self, target: usize) -> Result<(), D::Error> {
+        self.reclaim()?;
+        loop {
+            let Some(retired) = self.ledger.lock().retire(target) else { return Ok(()) };
+            let region = retired.region;
+            let (kept, result) = match self.destroy(retired) {
+                Ok(()) => (None, Ok(())),
+                Err(refused) => (Some(refused.resource), Err(refused.error)),
+            };
+            self.ledger.lock().retired(region, kept);
+            self.changed();
+            result?;
+        }
+    }
+
+    /// Unmaps and destroys a region.
+    fn destroy(
+        &self,
+        retired: Retired<D::Memory>,
+    ) -> Result<(), Refused<Arc<D::Memory>, D::Error>> {
+        let Retired { region, memory, places } = retired;
+        if let Err(error) = places.into_iter().try_for_each(|place| self.unmap(place, region)) {
+            return Err(Refused { resource: memory, error });
+        }
+        // Only a lease holds on to a region's memory beside the books, and a free one has none.
+        let Some(memory) = Arc::into_inner(memory) else { return Ok(()) };
+        self.device.destroy(memory).map_err(|refused| Refused {
+            resource: Arc::new(refused.resource),
+            error: refused.error,
+        })
+    }
+}
+
+impl<D: Device> Ledger<D> {
+    /// Takes a free region out of use, if there are more than `target`.
+    fn retire(&mut self, target: usize) -> Option<Retired<D::Memory>> {
+        if self.created() <= target {
+            return None;
+        }
+        let idle = |(region, entry): (usize, &Region<D::Memory>)| {
+            // Addresses of a job that has left are cleared up first.
+            let known = entry.mappings.iter().all(|mapping| self.space(mapping.place).is_some());
+            let used: u32 = entry.mappings.iter().map(|mapping| mapping.parts.count_ones()).sum();
+            let free = entry.state == State::Free && entry.memory.is_some() && known;
+            free.then_some((used, region))
+        };
+        let (_, region) = self.regions.iter().enumerate().filter_map(idle).min()?;
+        let entry = &mut self.regions[region];
+        let places = entry.mappings.iter().map(|mapping| mapping.place).collect();
+        let memory = entry.memory.take()?;
+        entry.state = State::Retiring;
+        Some(Retired { region, memory, places })
+    }
+
+    fn retired(&mut self, region: usize, memory: Option<Arc<D::Memory>>) {
+        let entry = &mut self.regions[region];
+        entry.memory = memory;
+        entry.state = State::Free;
+        self.epoch += 1;
+    }
+
+    /// The regions that there is memory for on the device.
+    pub(crate) fn created(&self) -> usize {
+        let exists = |region: &&Region<D::Memory>| {
+            region.memory.is_some() || region.state == State::Retiring
+        };
+        self.regions.iter().filter(exists).count()
+    }
+}
