@@ -1,12 +1,12 @@
-//! Exact best fit in one arena that grows at its end.
+//! Exact best fit in one arena without end.
 //!
 //! Nobody's allocator, but what the others can be measured by: no pools, no segments, no page
-//! boundaries, nothing kept that could be split off. Sizes are rounded up to 512 bytes, a block goes to
-//! the smallest free place that is large enough, at the lowest address, and where there is none to the
-//! end of the arena. What is held is up to the highest address that was ever in use: the smallest
-//! single allocation from the device in which this policy could have run.
+//! boundaries, nothing kept that could be split off. Sizes are rounded up to 512 bytes, and a block goes
+//! to the smallest free place that is large enough, at the lowest address. The place behind the last
+//! block is the largest one, so it is taken last. What is held is all up to the highest address that was
+//! ever in use: an arena of that size would have done.
 //!
-//! It is not a bound: that is the live bytes. A placement that knows the future can come closer to them.
+//! That is no bound: the live bytes are. A placement that knows the future can come closer to them.
 
 use crate::caching::rounded;
 use crate::extents::{Extent, Free};
@@ -15,29 +15,36 @@ use crate::{Handle, Policy};
 /// Exact best fit.
 #[derive(Default)]
 pub struct BestFit {
-    /// The end of the arena.
-    end: u64,
+    /// Free places before the last block.
     free: Free,
+    /// Where the last block ends.
+    end: u64,
+    /// The highest that this has been.
+    highest: u64,
 }
 
 impl Policy for BestFit {
     fn alloc(&mut self, bytes: u64) -> Handle {
         let size = rounded(bytes);
-        let place = self.free.best(size).unwrap_or_else(|| {
-            let start = self.free.ending_at(self.end).map_or(self.end, |last| last.start);
-            self.free.add(Extent::new(self.end, start + size - self.end));
-            self.end = start + size;
-            Extent::new(start, size)
-        });
-        Handle(self.free.split(place, size))
+        if let Some(place) = self.free.best(size) {
+            return Handle(self.free.split(place, size));
+        }
+        let block = Extent::new(self.end, size);
+        self.end = block.end();
+        self.highest = self.highest.max(self.end);
+        Handle(block)
     }
 
     fn free(&mut self, block: Handle) {
         self.free.add(block.0);
+        if let Some(last) = self.free.ending_at(self.end) {
+            self.free.remove(last);
+            self.end = last.start;
+        }
     }
 
     fn held(&self) -> u64 {
-        self.end
+        self.highest
     }
 }
 
@@ -68,5 +75,17 @@ mod tests {
         assert_eq!(arena.alloc(1024).0.start, 4 * 512);
         assert_eq!(arena.alloc(1536).0.start, 0);
         assert_eq!(arena.held(), 8 * 512);
+    }
+
+    #[test]
+    fn the_place_behind_the_last_block_is_taken_last() {
+        let mut arena = BestFit::default();
+        let hole = arena.alloc(4096);
+        arena.alloc(512);
+        let last = arena.alloc(1024);
+        arena.free(hole);
+        arena.free(last);
+        // 1024 bytes that were in use are behind the last block, but so is all the rest.
+        assert_eq!(arena.alloc(1024).0.start, 0);
     }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`caching`] | PyTorch's CUDA caching allocator, as it is by default |
 //! | [`expandable`] | the same with `expandable_segments:True` |
-//! | [`best_fit`] | nobody's: the smallest single arena that exact best fit comes to |
+//! | [`best_fit`] | nobody's: exact best fit in one arena, whose size is what it comes to |
 //! | [`bfc`] | TensorFlow's BFC, growing as needed |
 //! | [`cnmem`] | NVIDIA's CNMeM, growing as needed |
 //! | [`zico`] | zico: not a model but the library |

@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use zico_core::{Begin, Block, Bytes, Job, Pool, PoolConfig, Request};
-use zico_mock::replay::{Machine, needs};
+use zico_mock::replay::{Machine, solo};
 use zico_mock::trace::{Step, Trace};
 use zico_mock::{MockConfig, MockDevice};
 
@@ -19,14 +19,11 @@ use crate::Peaks;
 /// The size of a region: what CUDA maps at least.
 pub const REGION: Bytes = Bytes::mib(2);
 
-/// How many iterations [`on_a_device`] runs.
-const ITERATIONS: u64 = 3;
-
 /// Takes zico through a job in program order: nothing is launched, so the device has passed a free when
 /// it is made, as it is for the peers.
 ///
-/// What is held is what is leased. Regions that the job has given up count no more from then on: the
-/// device has passed them, also where zico still gathers them (up to 8 MiB) before it looks.
+/// What is held is what is charged to the job. That includes the regions that it has given up and that
+/// zico gathers, up to 8 MiB of them, before it looks whether the device has passed them.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
@@ -73,8 +70,7 @@ impl Run {
                 }
                 Step::Launch { .. } | Step::Phase(_) => {}
             }
-            let held = self.job.held();
-            self.held = self.held.max(held.total().saturating_sub(held.draining).value());
+            self.held = self.held.max(self.job.held().total().value());
         }
         Ok(())
     }
@@ -84,11 +80,16 @@ impl Run {
 /// freed stays charged until the device has passed its last use. The mock device's launches are the
 /// recorded ones; the host runs ahead of them as [`Machine::default`] says.
 ///
+/// The peers have no such second figure: they keep what a job frees, and may place its next block there
+/// at once. zico does that too within a region; what waits for the device is whole regions on their way
+/// back to the pool.
+///
 /// # Errors
 /// If the replay fails: a defect.
 pub fn on_a_device(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
-    let needs = needs(&[trace], Some(REGION), ITERATIONS, &Machine::default())?;
-    Ok(Peaks { live: trace.stats().peak.value(), held: needs.sum.value() })
+    let iterations = trace.iterations().len() as u64;
+    let alone = solo(trace, REGION, iterations, &Machine::default())?;
+    Ok(Peaks { live: trace.stats().peak.value(), held: alone.peak.value() })
 }
 
 #[cfg(test)]
@@ -104,6 +105,16 @@ mod tests {
             assert!(ordered.live <= ordered.held, "{name}: {ordered:?}");
             assert!(ordered.held <= charged.held, "{name}: {ordered:?}, {charged:?}");
             assert_eq!(ordered.held % REGION.value(), 0);
+        }
+    }
+
+    #[test]
+    fn in_program_order_zico_holds_less_than_expandable_segments() {
+        for name in zico_mock::bundled::names() {
+            let trace = zico_mock::bundled::open(name).expect("bundled");
+            let ordered = in_program_order(&trace).expect("runs");
+            let peer = crate::run(&trace, &mut crate::expandable::Expandable::default());
+            assert!(ordered.held < peer.held, "{name}: {ordered:?}, {peer:?}");
         }
     }
 }
