@@ -1,15 +1,16 @@
 //! zico itself: a pool on the mock device, with one job in it and memory to spare.
 //!
-//! zico is told more than its peers: the trace says of each block whether it outlives the iteration,
-//! lives within one, or is a temporary of one operator, and zico places the three apart. The peers are
-//! told sizes only.
+//! zico can be told more than its peers: of each block, whether it outlives the iteration, lives within
+//! one, or is a temporary of one operator. It places the three apart. The traces say that with hindsight,
+//! from how long each block did live; a runtime says it from where it allocates, and may be wrong about
+//! some. The peers are told sizes only, and so is zico with [`Told::Sizes`].
 //!
 //! It also does more: memory goes back to the pool in whole regions as soon as they are empty, for other
 //! jobs to have. So its peak is reached at one moment; the peers hold theirs from then on.
 
 use std::error::Error;
 
-use zico_core::{Begin, Block, Bytes, Job, Pool, PoolConfig, Request};
+use zico_core::{Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
 use zico_mock::replay::{Machine, solo};
 use zico_mock::trace::{Step, Trace};
 use zico_mock::{MockConfig, MockDevice};
@@ -19,6 +20,15 @@ use crate::Peaks;
 /// The size of a region: what CUDA maps at least.
 pub const REGION: Bytes = Bytes::mib(2);
 
+/// What zico is told of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Its size and how long it lives.
+    Lifetimes,
+    /// Its size, as the peers: all blocks are placed together.
+    Sizes,
+}
+
 /// Takes zico through a job in program order: nothing is launched, so the device has passed a free when
 /// it is made, as it is for the peers.
 ///
@@ -27,13 +37,13 @@ pub const REGION: Bytes = Bytes::mib(2);
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
-pub fn in_program_order(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
+pub fn in_program_order(trace: &Trace, told: Told) -> Result<Peaks, Box<dyn Error>> {
     let live = trace.stats().peak.value();
     let spare = Bytes::new((4 * live).next_multiple_of(REGION.value()));
     let device = MockDevice::new(MockConfig::new(spare))?;
     let pool = Pool::new(device, PoolConfig::new(spare).region_size(REGION))?;
     let job = pool.join(trace.name(), pool.device().add_stream())?;
-    let mut run = Run { pool, job, blocks: vec![None; trace.blocks().len()], held: 0 };
+    let mut run = Run { pool, job, told, blocks: vec![None; trace.blocks().len()], held: 0 };
     run.steps(trace.setup())?;
     for iteration in trace.iterations() {
         match run.job.begin()? {
@@ -49,6 +59,7 @@ pub fn in_program_order(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
 struct Run {
     pool: Pool<MockDevice>,
     job: Job<MockDevice>,
+    told: Told,
     blocks: Vec<Option<Block>>,
     /// The most that it has held so far.
     held: u64,
@@ -59,6 +70,10 @@ impl Run {
         for step in steps {
             match *step {
                 Step::Alloc { block, bytes, lifetime } => {
+                    let lifetime = match self.told {
+                        Told::Lifetimes => lifetime,
+                        Told::Sizes => Lifetime::Iteration,
+                    };
                     let placed = self.job.alloc(Request::new(bytes, lifetime))?;
                     self.blocks[block.index()] = Some(placed);
                 }
@@ -100,7 +115,7 @@ mod tests {
     fn a_device_behind_the_host_takes_no_less_than_program_order() {
         for name in ["dlrm", "resnet50"] {
             let trace = zico_mock::bundled::open(name).expect("bundled");
-            let ordered = in_program_order(&trace).expect("runs");
+            let ordered = in_program_order(&trace, Told::Lifetimes).expect("runs");
             let charged = on_a_device(&trace).expect("runs");
             assert!(ordered.live <= ordered.held, "{name}: {ordered:?}");
             assert!(ordered.held <= charged.held, "{name}: {ordered:?}, {charged:?}");
@@ -112,7 +127,7 @@ mod tests {
     fn in_program_order_zico_holds_less_than_expandable_segments() {
         for name in zico_mock::bundled::names() {
             let trace = zico_mock::bundled::open(name).expect("bundled");
-            let ordered = in_program_order(&trace).expect("runs");
+            let ordered = in_program_order(&trace, Told::Lifetimes).expect("runs");
             let peer = crate::run(&trace, &mut crate::expandable::Expandable::default());
             assert!(ordered.held < peer.held, "{name}: {ordered:?}, {peer:?}");
         }

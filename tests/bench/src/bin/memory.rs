@@ -1,6 +1,10 @@
 //! What zico and its peers hold for one recorded job alone: the most held over the most alive, over the
 //! whole run, that is the setup and all recorded iterations.
 //!
+//! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
+//! knows as little as its peers. *On a device*: with lifetimes, on the mock device, behind which the
+//! host runs ahead. The models say in their modules what they leave out.
+//!
 //! ```text
 //! cargo run --release -p zico-bench --bin memory
 //! ```
@@ -8,13 +12,15 @@
 use std::error::Error;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run, zico};
+use zico_bench::zico::{self, Told};
+use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
 use zico_mock::bundled;
 
-const HEADER: [&str; 9] = [
+const HEADER: [&str; 10] = [
     "trace",
     "live MiB",
     "zico, program order",
+    "zico, told sizes only",
     "zico, on a device",
     "PyTorch, expandable",
     "PyTorch, default",
@@ -32,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let trace = bundled::open(name)?;
         let model = |mut policy: Box<dyn Policy>| run(&trace, policy.as_mut());
         let peaks = [
-            zico::in_program_order(&trace)?,
+            zico::in_program_order(&trace, Told::Lifetimes)?,
+            zico::in_program_order(&trace, Told::Sizes)?,
             zico::on_a_device(&trace)?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),
