@@ -1,0 +1,135 @@
+//! zico itself: a pool on the mock device, with one job in it and memory to spare.
+//!
+//! zico can be told more than its peers: of each block, whether it outlives the iteration, lives within
+//! one, or is a temporary of one operator. It places the three apart. The traces say that with hindsight,
+//! from how long each block did live; a runtime says it from where it allocates, and may be wrong about
+//! some. The peers are told sizes only, and so is zico with [`Told::Sizes`].
+//!
+//! It also does more: memory goes back to the pool in whole regions as soon as they are empty, for other
+//! jobs to have. So its peak is reached at one moment; the peers hold theirs from then on.
+
+use std::error::Error;
+
+use zico_core::{Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
+use zico_mock::replay::{Machine, solo};
+use zico_mock::trace::{Step, Trace};
+use zico_mock::{MockConfig, MockDevice};
+
+use crate::Peaks;
+
+/// The size of a region: what CUDA maps at least.
+pub const REGION: Bytes = Bytes::mib(2);
+
+/// What zico is told of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Its size and how long it lives.
+    Lifetimes,
+    /// Its size, as the peers: all blocks are placed together.
+    Sizes,
+}
+
+/// Takes zico through a job in program order: nothing is launched, so the device has passed a free when
+/// it is made, as it is for the peers.
+///
+/// What is held is what is charged to the job. That includes the regions that it has given up and that
+/// zico gathers, up to 8 MiB of them, before it looks whether the device has passed them.
+///
+/// # Errors
+/// If zico or the mock device refuses anything: a defect.
+pub fn in_program_order(trace: &Trace, told: Told) -> Result<Peaks, Box<dyn Error>> {
+    let live = trace.stats().peak.value();
+    let spare = Bytes::new((4 * live).next_multiple_of(REGION.value()));
+    let device = MockDevice::new(MockConfig::new(spare))?;
+    let pool = Pool::new(device, PoolConfig::new(spare).region_size(REGION))?;
+    let job = pool.join(trace.name(), pool.device().add_stream())?;
+    let mut run = Run { pool, job, told, blocks: vec![None; trace.blocks().len()], held: 0 };
+    run.steps(trace.setup())?;
+    for iteration in trace.iterations() {
+        match run.job.begin()? {
+            Begin::Started => run.steps(iteration.steps())?,
+            Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
+        }
+        run.job.end()?;
+    }
+    Ok(Peaks { live, held: run.held })
+}
+
+/// A job under way.
+struct Run {
+    pool: Pool<MockDevice>,
+    job: Job<MockDevice>,
+    told: Told,
+    blocks: Vec<Option<Block>>,
+    /// The most that it has held so far.
+    held: u64,
+}
+
+impl Run {
+    fn steps(&mut self, steps: &[Step]) -> Result<(), Box<dyn Error>> {
+        for step in steps {
+            match *step {
+                Step::Alloc { block, bytes, lifetime } => {
+                    let lifetime = match self.told {
+                        Told::Lifetimes => lifetime,
+                        Told::Sizes => Lifetime::Iteration,
+                    };
+                    let placed = self.job.alloc(Request::new(bytes, lifetime))?;
+                    self.blocks[block.index()] = Some(placed);
+                }
+                Step::Free { block } => {
+                    if let Some(placed) = self.blocks[block.index()].take() {
+                        self.job.free(placed)?;
+                    }
+                    self.pool.poll()?;
+                }
+                Step::Launch { .. } | Step::Phase(_) => {}
+            }
+            self.held = self.held.max(self.job.held().total().value());
+        }
+        Ok(())
+    }
+}
+
+/// The most that is charged to a job on a device that works behind the host's back: memory that is
+/// freed stays charged until the device has passed its last use. The mock device's launches are the
+/// recorded ones; the host runs ahead of them as [`Machine::default`] says.
+///
+/// The peers have no such second figure: they keep what a job frees, and may place its next block there
+/// at once. zico does that too within a region; what waits for the device is whole regions on their way
+/// back to the pool.
+///
+/// # Errors
+/// If the replay fails: a defect.
+pub fn on_a_device(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
+    let iterations = trace.iterations().len() as u64;
+    let alone = solo(trace, REGION, iterations, &Machine::default())?;
+    Ok(Peaks { live: trace.stats().peak.value(), held: alone.peak.value() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_behind_the_host_takes_no_less_than_program_order() {
+        for name in ["dlrm", "resnet50"] {
+            let trace = zico_mock::bundled::open(name).expect("bundled");
+            let ordered = in_program_order(&trace, Told::Lifetimes).expect("runs");
+            let charged = on_a_device(&trace).expect("runs");
+            assert!(ordered.live <= ordered.held, "{name}: {ordered:?}");
+            assert!(ordered.held <= charged.held, "{name}: {ordered:?}, {charged:?}");
+            assert_eq!(ordered.held % REGION.value(), 0);
+        }
+    }
+
+    #[test]
+    fn in_program_order_zico_holds_less_than_expandable_segments() {
+        for name in zico_mock::bundled::names() {
+            let trace = zico_mock::bundled::open(name).expect("bundled");
+            let ordered = in_program_order(&trace, Told::Lifetimes).expect("runs");
+            let peer = crate::run(&trace, &mut crate::expandable::Expandable::default());
+            assert!(ordered.held < peer.held, "{name}: {ordered:?}, {peer:?}");
+        }
+    }
+}
