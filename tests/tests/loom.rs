@@ -83,6 +83,50 @@ fn a_region_is_handed_over_and_the_wake_up_is_not_lost() {
     });
 }
 
+/// The same with a task that sleeps until its waker is called.
+#[test]
+fn a_task_that_sleeps_is_woken() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift);
+        let (giver, taker) = (join(&device, &pool), join(&device, &pool));
+        let block = take(&pool, &giver);
+        let other = pool.clone();
+        let giving = thread::spawn(move || {
+            giver.free(block).unwrap();
+            other.poll().unwrap();
+            drop(giver);
+        });
+        let request = Request::new(REGION, Lifetime::Iteration);
+        let block = loom::future::block_on(taker.alloc_async(request)).unwrap();
+        taker.free(block).unwrap();
+        giving.join().unwrap();
+        drop(taker);
+        all_came_back(&device, pool);
+    });
+}
+
+/// One job frees and trims while another asks: the region is never taken and destroyed at once.
+#[test]
+fn a_region_is_trimmed_or_taken() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift);
+        let (giver, taker) = (join(&device, &pool), join(&device, &pool));
+        let block = take(&pool, &giver);
+        let other = pool.clone();
+        let giving = thread::spawn(move || {
+            giver.free(block).unwrap();
+            other.trim(Bytes::ZERO).unwrap();
+            drop(giver);
+            other.poll().unwrap();
+        });
+        let block = take(&pool, &taker);
+        taker.free(block).unwrap();
+        giving.join().unwrap();
+        drop(taker);
+        all_came_back(&device, pool);
+    });
+}
+
 /// A job leaves with a live block while another asks for the only region.
 #[test]
 fn a_job_that_leaves_lets_the_other_in() {

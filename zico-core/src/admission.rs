@@ -64,6 +64,21 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
+    /// A job that waits, or may start and has not been told, no longer wants to. Whether others may
+    /// start since.
+    pub(crate) fn withdraw(&mut self, job: JobKey) -> bool {
+        let waits =
+            |account: &Account<D>| matches!(account.phase, Phase::Waiting(_) | Phase::Admitted);
+        if !self.accounts.get(&job).is_some_and(waits) {
+            return false;
+        }
+        self.waiting.retain(|&waiting| waiting != job);
+        self.set_phase(job, Phase::Idle);
+        self.epoch += 1;
+        self.admit();
+        true
+    }
+
     fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
         let Some(account) = self.accounts.get(&job) else { return Ok(()) };
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();

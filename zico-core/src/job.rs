@@ -70,7 +70,7 @@ impl Block {
 /// Allocating and freeing takes the job's own lock only, as long as its arenas have room. Dropping
 /// a job gives up all it has: other jobs get it once the device has passed what the job enqueued.
 pub struct Job<D: Device> {
-    shared: Arc<Shared<D>>,
+    pub(crate) shared: Arc<Shared<D>>,
     key: JobKey,
     pulse: Arc<Pulse>,
     memory: Mutex<Memory>,
@@ -129,6 +129,14 @@ impl<D: Device> Job<D> {
             self.shared.changed();
         }
         Ok(begin)
+    }
+
+    /// No longer asks to start: gives up its place among those that wait. Nothing happens if the job
+    /// does not wait.
+    pub fn withdraw(&self) {
+        if self.shared.ledger.lock().withdraw(self.key) {
+            self.shared.changed();
+        }
     }
 
     /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others

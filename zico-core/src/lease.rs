@@ -175,9 +175,9 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Whether nothing can go on by itself: every running iteration has been denied memory as things
-    /// stand, and the device has nothing left to pass.
+    /// stand, and the device has nothing left to pass or to take back.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.accounts.values().all(|account| {
+        let waits = |account: &Account<D>| {
             account.is_quiet()
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
@@ -185,7 +185,8 @@ impl<D: Device> Ledger<D> {
                     // What it has kept from its last iteration it may free at any time.
                     Phase::Idle | Phase::Waiting(_) => account.ephemeral() == 0,
                 }
-        })
+        };
+        self.retiring == 0 && self.accounts.values().all(waits)
     }
 
     /// Whether `job` is one that has exceeded its profile, or no job has.

@@ -42,6 +42,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
+    /// Regions whose memory is being given back to the device.
+    pub(crate) retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
     pub(crate) epoch: u64,
     next: JobKey,
@@ -63,6 +65,7 @@ impl<D: Device> Ledger<D> {
             rules,
             claims: Vec::new(),
             departed: Vec::new(),
+            retiring: 0,
             epoch: 0,
             next: 0,
         }

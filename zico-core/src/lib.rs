@@ -60,6 +60,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod account;
 mod admission;
@@ -84,6 +86,7 @@ mod space;
 mod sync;
 mod trim;
 mod units;
+mod wait;
 
 pub use admission::Begin;
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
@@ -94,3 +97,4 @@ pub use pool::{HandOver, Pool, PoolConfig};
 pub use profile::{Profile, Step};
 pub use snapshot::{Activity, Held, JobSnapshot, Snapshot};
 pub use units::{Addr, Bytes, Progress, Regions, Ticks};
+pub use wait::Changed;

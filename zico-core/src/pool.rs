@@ -20,6 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::units::{Bytes, Regions};
+use crate::wait::Changed;
 
 /// An arena's address range over the budget.
 const SPREAD: u64 = 4;
@@ -140,6 +141,7 @@ impl<D: Device> Pool<D> {
             device,
             region,
             generation: AtomicU32::new(0),
+            wakers: Mutex::new(Vec::new()),
             ledger: Mutex::new(Ledger::new(region.value(), count, config.policy, rules)),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -202,6 +204,12 @@ impl<D: Device> Pool<D> {
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.shared.generation.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the generation is no longer `seen`. Read the generation first, then ask the
+    /// pool, then await: so no change is missed.
+    pub fn changed(&self, seen: u32) -> Changed<'_, D> {
+        Changed::new(&self.shared, seen)
     }
 
     /// The budget: whole regions.

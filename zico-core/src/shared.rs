@@ -1,5 +1,8 @@
 //! What a pool's handles and its jobs share: the device, and the ledger behind its one lock.
 
+use alloc::vec::Vec;
+use core::task::Waker;
+
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::region::JobKey;
@@ -11,6 +14,8 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) region: Bytes,
     /// Changes whenever something has happened that a waiting job may have waited for.
     pub(crate) generation: AtomicU32,
+    /// Those who sleep until it does.
+    pub(crate) wakers: Mutex<Vec<Waker>>,
     pub(crate) ledger: Mutex<Ledger<D>>,
 }
 
@@ -18,6 +23,16 @@ impl<D: Device> Shared<D> {
     /// Tells those who wait that something has changed.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
+        let wakers = core::mem::take(&mut *self.wakers.lock());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Wakes a task at the next change.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut wakers = self.wakers.lock();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
     }
 
     pub(crate) fn admit(&self) {

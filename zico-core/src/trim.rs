@@ -69,6 +69,7 @@ impl<D: Device> Ledger<D> {
         let places = entry.mappings.iter().map(|mapping| mapping.place).collect();
         let memory = entry.memory.take()?;
         entry.state = State::Retiring;
+        self.retiring += 1;
         Some(Retired { region, memory, places })
     }
 
@@ -76,14 +77,13 @@ impl<D: Device> Ledger<D> {
         let entry = &mut self.regions[region];
         entry.memory = memory;
         entry.state = State::Free;
+        self.retiring -= 1;
         self.epoch += 1;
     }
 
     /// The regions that there is memory for on the device.
     pub(crate) fn created(&self) -> usize {
-        let exists = |region: &&Region<D::Memory>| {
-            region.memory.is_some() || region.state == State::Retiring
-        };
-        self.regions.iter().filter(exists).count()
+        let exists = |region: &&Region<D::Memory>| region.memory.is_some();
+        self.regions.iter().filter(exists).count() + self.retiring
     }
 }
