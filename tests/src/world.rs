@@ -178,8 +178,13 @@ impl World {
                     .unwrap();
                 tenant.live.push((block, claim));
             }
-            Err(AllocError::Busy(shortage) | AllocError::OutOfMemory(shortage)) => {
-                assert_eq!(shortage.budget, BUDGET);
+            Err(AllocError::Busy(shortage)) => assert_eq!(shortage.budget, BUDGET),
+            Err(AllocError::OutOfMemory(why)) => {
+                assert_eq!(why.shortage.budget, BUDGET);
+                let held = why.holders.iter().map(|holder| holder.held.total().value()).sum();
+                let (used, draining) = (why.shortage.held, why.shortage.draining);
+                let others = why.shortage.held_by_others.value();
+                assert_eq!(used.value() + others + draining.value(), held, "{why}");
             }
             Err(AllocError::Invalid { .. }) => assert!(align > REGION),
             Err(AllocError::Device(_)) => {}

@@ -188,14 +188,22 @@ fn a_job_that_asks_is_not_passed_over() {
 /// I6: a job that needs more than the budget leaves is refused alone; the other goes on.
 #[test]
 fn a_job_that_asks_too_much_fails_alone() {
-    let (device, pool) = pool(10, TimeShift);
-    let mut good = Waves::join(&device, &pool, 2, &[1, 1, 1], 5);
-    let stream = device.add_stream();
-    let greedy = pool.join("greedy", stream).unwrap();
-    let error = greedy.alloc(Request::new(regions(9), Lifetime::Persistent)).unwrap_err();
-    let AllocError::OutOfMemory(shortage) = error else { panic!("{error}") };
-    assert_eq!((shortage.asked, shortage.held_by_others), (regions(9), regions(2)));
-    run_all(&device, &pool, std::slice::from_mut(&mut good), &[0]);
+    for (budget, fits) in [(10, false), (11, true)] {
+        let (device, pool) = pool(budget, TimeShift);
+        let mut good = Waves::join(&device, &pool, 2, &[1, 1, 1], 5);
+        let greedy = pool.join("greedy", device.add_stream()).unwrap();
+        match greedy.alloc(Request::new(regions(9), Lifetime::Persistent)) {
+            Ok(_) if fits => continue,
+            Err(AllocError::OutOfMemory(why)) if !fits => {
+                let shortage = &why.shortage;
+                assert_eq!((shortage.asked, shortage.held_by_others), (regions(9), regions(2)));
+                assert_eq!((&*why.holders[0].job, why.holders.len()), ("waves", 1));
+                assert_eq!(why.missing, regions(1), "with one region more it is granted");
+            }
+            other => panic!("{other:?}"),
+        }
+        run_all(&device, &pool, std::slice::from_mut(&mut good), &[0]);
+    }
 }
 
 /// I6: what stays must leave room for the known peaks of the others.

@@ -1,7 +1,6 @@
 //! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::banker::Claim;
@@ -77,7 +76,7 @@ pub(crate) enum Phase {
 }
 
 pub(crate) struct Account<D: Device> {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) stream: D::Stream,
     /// Where its arenas lie, by lifetime.
     pub(crate) spaces: Vec<Space<D::Range>>,
@@ -110,7 +109,7 @@ pub(crate) struct Account<D: Device> {
 
 impl<D: Device> Account<D> {
     pub(crate) fn new(
-        name: String,
+        name: Arc<str>,
         stream: D::Stream,
         spaces: Vec<Space<D::Range>>,
         pulse: Arc<Pulse>,

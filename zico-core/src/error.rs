@@ -1,8 +1,11 @@
 //! What can go wrong, grouped by what the caller can do about it.
 
-use alloc::string::String;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
+use crate::snapshot::Held;
+use crate::sync::Arc;
 use crate::units::{Addr, Bytes};
 
 /// A pool could not be made.
@@ -45,11 +48,15 @@ pub enum PoolError<E> {
 
 /// Why memory cannot be had: what was asked for, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shortage {
     /// The job that asks.
-    pub job: String,
+    pub job: Arc<str>,
     /// The bytes asked for.
     pub asked: Bytes,
+    /// What has to be leased for them: whole regions, beside what the job has leased as it is. None
+    /// while another thread of the job leases.
+    pub needed: Bytes,
     /// The budget.
     pub budget: Bytes,
     /// What the job itself has leased.
@@ -65,6 +72,31 @@ pub struct Shortage {
     pub free: Bytes,
 }
 
+/// One job's part in an [`OutOfMemory`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The job.
+    pub job: Arc<str>,
+    /// What is charged to it.
+    pub held: Held,
+}
+
+/// Why memory cannot be had, in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutOfMemory {
+    /// What was asked for, and what there is.
+    pub shortage: Shortage,
+    /// Who holds what, the largest first.
+    pub holders: Vec<Holder>,
+    /// The largest block that would fit in what the job has leased for that lifetime.
+    pub largest_free: Bytes,
+    /// By how much the budget is too small for this, with all jobs as they are; none if it is not,
+    /// and waiting could only go on for ever.
+    pub missing: Bytes,
+}
+
 /// An allocation was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -74,7 +106,7 @@ pub enum AllocError<E> {
     Busy(Shortage),
     /// Never, as things stand: the job would need more than the budget leaves beside what the
     /// others keep, or all jobs wait for each other because this one exceeds its profile.
-    OutOfMemory(Shortage),
+    OutOfMemory(Box<OutOfMemory>),
     /// The alignment is no power of two, or larger than a region; or the size cannot be represented.
     Invalid {
         /// The bytes asked for.
@@ -113,7 +145,7 @@ pub enum BeginError {
     /// The job's iterations cannot fit beside what the other jobs keep.
     NeverFits {
         /// The job that asks.
-        job: String,
+        job: Arc<str>,
         /// The peak of its iterations, persistent memory included.
         peak: Bytes,
         /// What the other jobs keep between their iterations.
@@ -155,9 +187,11 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} asked {}, budget {}, held {} itself and {} by {} other {}, {} draining, {} free",
+            "{} asked {} (needs {} more), budget {}, held {} itself and {} by {} other {}, \
+             {} draining, {} free",
             self.job,
             self.asked,
+            self.needed,
             self.budget,
             self.held,
             self.held_by_others,
@@ -169,11 +203,35 @@ impl fmt::Display for Shortage {
     }
 }
 
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; the largest block that fits as it is: {}",
+            self.shortage, self.largest_free
+        )?;
+        for Holder { job, held } in &self.holders {
+            write!(
+                f,
+                "; {job} holds {} ({} persistent, {} draining)",
+                held.total(),
+                held.persistent,
+                held.draining
+            )?;
+        }
+        if self.missing.is_zero() {
+            f.write_str("; all jobs wait for each other, and this one takes more than it used to")
+        } else {
+            write!(f, "; a budget larger by {} would do", self.missing)
+        }
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for AllocError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy(shortage) => write!(f, "no memory now: {shortage}"),
-            Self::OutOfMemory(shortage) => write!(f, "out of memory: {shortage}"),
+            Self::OutOfMemory(why) => write!(f, "out of memory: {why}"),
             Self::Invalid { bytes, align, region } => write!(
                 f,
                 "cannot allocate {bytes} aligned to {align}: the alignment has to be a power of two \
@@ -218,6 +276,7 @@ impl fmt::Display for NotRunning {
 impl<E: core::error::Error + 'static> core::error::Error for PoolError<E> {}
 impl<E: core::error::Error + 'static> core::error::Error for AllocError<E> {}
 impl core::error::Error for Shortage {}
+impl core::error::Error for OutOfMemory {}
 impl core::error::Error for FreeError {}
 impl core::error::Error for BeginError {}
 impl core::error::Error for NotRunning {}

@@ -219,7 +219,7 @@ impl<D: Device> Job<D> {
         if memory.growing {
             memory.awaited = true;
             drop(memory);
-            let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes);
+            let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes, 0);
             return Err(AllocError::Busy(shortage));
         }
         let arena = &memory.arenas[request.lifetime.index()];

@@ -1,12 +1,13 @@
 //! Leases: which regions back the pages of a growing arena, and whether it may have them now.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::account::{Account, Phase};
 use crate::banker::is_safe;
 use crate::choose::{Backing, From, Grant};
 use crate::device::Device;
-use crate::error::Shortage;
+use crate::error::{OutOfMemory, Shortage};
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
 use crate::region::{JobKey, Place, State};
@@ -24,7 +25,7 @@ pub(crate) enum Denied {
     /// Other jobs or the device have to go on first.
     Busy(Shortage),
     /// It can never be granted, or only by stopping every job.
-    Never(Shortage),
+    Never(Box<OutOfMemory>),
 }
 
 impl<D: Device> Ledger<D> {
@@ -36,22 +37,25 @@ impl<D: Device> Ledger<D> {
         want: &Want,
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
-        if self.never_fits(job, want) {
-            return Err(Denied::Never(self.shortage(job, want.asked)));
+        if let Some(missing) = self.never_fits(job, want) {
+            return Err(Denied::Never(self.out_of_memory(job, want, missing)));
         }
         match self.choose(job, want) {
             Some(backings) if self.may_have(job, backings.len()) => {
                 let after = self.dependencies(&backings);
                 self.book(job, want.lifetime, &backings, now);
+                self.counts.leases += 1;
+                self.counts.leased += backings.len() as u64;
+                self.counts.orders += after.len() as u64;
                 Ok(Grant { backings, after })
             }
             _ => Err(self.deny(job, want, now)),
         }
     }
 
-    /// Whether the budget can never hold `want` beside what all keep: with the job's own growth, or,
-    /// where it is growth that stays, with any other job's known peak.
-    fn never_fits(&self, job: JobKey, want: &Want) -> bool {
+    /// By how many regions the budget is too small ever to hold `want` beside what all keep: with the
+    /// job's own growth, or, where it is growth that stays, with any other job's known peak.
+    fn never_fits(&self, job: JobKey, want: &Want) -> Option<u64> {
         let stays = want.lifetime == Lifetime::Persistent && self.policy.hands_over();
         let beside = |(&key, account): (&JobKey, &Account<D>)| match &account.profile {
             _ if key == job => account.ephemeral(),
@@ -60,7 +64,8 @@ impl<D: Device> Ledger<D> {
         };
         let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
         let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
-        kept + u64::from(beside) + want.pages.len() as u64 > u64::from(self.budget())
+        let needed = kept + u64::from(beside) + want.pages.len() as u64;
+        needed.checked_sub(u64::from(self.budget())).filter(|&missing| missing > 0)
     }
 
     /// The banker's test with `extra` regions granted to `job`.
@@ -161,7 +166,8 @@ impl<D: Device> Ledger<D> {
 
     /// Why not, and whether waiting helps.
     fn deny(&mut self, job: JobKey, want: &Want, now: Ticks) -> Denied {
-        let (shortage, epoch) = (self.shortage(job, want.asked), self.epoch);
+        let epoch = self.epoch;
+        self.counts.denied += 1;
         if let Some(run) = self.accounts.get_mut(&job).and_then(Account::run) {
             run.stall(now, epoch);
         }
@@ -169,9 +175,11 @@ impl<D: Device> Ledger<D> {
         let quiet = self.accounts.get(&job).is_some_and(Account::is_quiet);
         let kept = !self.policy.hands_over() && quiet;
         if kept || (self.is_stuck() && self.is_to_blame(job)) {
-            return Denied::Never(shortage);
+            let free = self.regions.iter().filter(|region| region.state == State::Free).count();
+            let missing = (want.pages.len() as u64).saturating_sub(free as u64);
+            return Denied::Never(self.out_of_memory(job, want, missing));
         }
-        Denied::Busy(shortage)
+        Denied::Busy(self.shortage(job, want.asked, want.pages.len() as u64))
     }
 
     /// Whether nothing can go on by itself: every running iteration has been denied memory as things
@@ -193,24 +201,5 @@ impl<D: Device> Ledger<D> {
     fn is_to_blame(&self, job: JobKey) -> bool {
         self.accounts.get(&job).is_some_and(Account::is_beyond_claim)
             || !self.accounts.values().any(Account::is_beyond_claim)
-    }
-
-    pub(crate) fn shortage(&self, job: JobKey, asked: Bytes) -> Shortage {
-        let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
-        let account = self.accounts.get(&job);
-        let others =
-            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, account)| account);
-        let holding = others().filter(|account| account.leased_total() > 0).count();
-        let free = self.regions.iter().filter(|region| region.state == State::Free).count();
-        Shortage {
-            job: account.map(|account| account.name.clone()).unwrap_or_default(),
-            asked,
-            budget: bytes(self.budget()),
-            held: bytes(account.map_or(0, Account::leased_total)),
-            held_by_others: bytes(others().map(Account::leased_total).sum()),
-            other_jobs: u32::try_from(holding).unwrap_or(u32::MAX),
-            draining: bytes(self.accounts.values().map(|account| account.draining).sum()),
-            free: bytes(u32::try_from(free).unwrap_or(u32::MAX)),
-        }
     }
 }

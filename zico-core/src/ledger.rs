@@ -15,7 +15,9 @@ use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::snapshot::Counts;
 use crate::space::Space;
+use crate::sync::Arc;
 use crate::units::Ticks;
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
@@ -42,6 +44,7 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
+    pub(crate) counts: Counts,
     /// Regions whose memory is being given back to the device.
     pub(crate) retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
@@ -65,6 +68,7 @@ impl<D: Device> Ledger<D> {
             rules,
             claims: Vec::new(),
             departed: Vec::new(),
+            counts: Counts::default(),
             retiring: 0,
             epoch: 0,
             next: 0,
@@ -179,6 +183,7 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.fences.push_back(fence);
+            self.counts.fences += 1;
         }
     }
 
@@ -250,14 +255,22 @@ impl<D: Device> Ledger<D> {
         others.chain(occupied.map(|region| (place, region))).collect()
     }
 
+    /// The device has memory for a region.
+    pub(crate) fn create(&mut self, region: usize, memory: Arc<D::Memory>) {
+        self.regions[region].memory = Some(memory);
+        self.counts.creates += 1;
+    }
+
     /// A region has been mapped at a place.
     pub(crate) fn mapped(&mut self, place: Place, region: usize) {
+        self.counts.maps += 1;
         self.regions[region].mappings.push(Mapping { place, parts: 0 });
         self.set_mapping(place, Some(region));
     }
 
     /// Nothing is mapped at a place any more.
     pub(crate) fn unmapped(&mut self, place: Place, region: usize) {
+        self.counts.unmaps += 1;
         self.regions[region].mappings.retain(|mapping| mapping.place != place);
         self.set_mapping(place, None);
     }

@@ -81,6 +81,7 @@ mod pool;
 mod profile;
 mod region;
 mod shared;
+mod shortage;
 mod snapshot;
 mod space;
 mod sync;
@@ -90,11 +91,13 @@ mod wait;
 
 pub use admission::Begin;
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
-pub use error::{AllocError, BeginError, FreeError, NotRunning, PoolError, Shortage};
+pub use error::{
+    AllocError, BeginError, FreeError, Holder, NotRunning, OutOfMemory, PoolError, Shortage,
+};
 pub use job::{Block, Job, Request};
 pub use lifetime::Lifetime;
 pub use pool::{HandOver, Pool, PoolConfig};
 pub use profile::{Profile, Step};
-pub use snapshot::{Activity, Held, JobSnapshot, Snapshot};
+pub use snapshot::{Activity, Counts, Held, JobSnapshot, Snapshot};
 pub use units::{Addr, Bytes, Progress, Regions, Ticks};
 pub use wait::Changed;

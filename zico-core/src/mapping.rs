@@ -98,7 +98,7 @@ impl<D: Device> Shared<D> {
 
     fn create(&self, region: usize) -> Result<Arc<D::Memory>, D::Error> {
         let memory = Arc::new(self.device.create(self.region)?);
-        self.ledger.lock().regions[region].memory = Some(memory.clone());
+        self.ledger.lock().create(region, memory.clone());
         Ok(memory)
     }
 

@@ -5,7 +5,6 @@
 //! and a failed call leaves the books as they were.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::account::{Account, Pulse};
@@ -152,7 +151,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// If the device has not that many addresses, or refuses.
-    pub fn join(&self, name: impl Into<String>, stream: D::Stream) -> Result<Job<D>, D::Error> {
+    pub fn join(&self, name: impl Into<Arc<str>>, stream: D::Stream) -> Result<Job<D>, D::Error> {
         let shared = &self.shared;
         let len = Bytes::new(self.budget().value().saturating_mul(SPREAD));
         let mut ranges: Vec<D::Range> = Vec::with_capacity(Lifetime::ALL.len());

@@ -1,6 +1,5 @@
 //! What a pool holds and for whom, for people and for reports.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -9,6 +8,7 @@ use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
 use crate::region::{Region, State};
+use crate::sync::Arc;
 use crate::units::Bytes;
 
 /// What is charged to one job, in whole regions.
@@ -72,13 +72,37 @@ pub enum Activity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSnapshot {
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// What it does.
     pub activity: Activity,
     /// What is charged to it.
     pub held: Held,
     /// Iterations that have ended.
     pub iterations: u64,
+}
+
+/// What has happened in a pool since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Leases granted.
+    pub leases: u64,
+    /// Regions in all of them together.
+    pub leased: u64,
+    /// Leases denied, for now or for good.
+    pub denied: u64,
+    /// Device calls that created physical memory.
+    pub creates: u64,
+    /// Device calls that destroyed some.
+    pub destroys: u64,
+    /// Device calls that mapped a region.
+    pub maps: u64,
+    /// Device calls that unmapped one.
+    pub unmaps: u64,
+    /// Fences recorded.
+    pub fences: u64,
+    /// How often a stream was made to wait for another job's fence.
+    pub orders: u64,
 }
 
 /// A pool's books at one moment.
@@ -90,6 +114,8 @@ pub struct Snapshot {
     pub held: Bytes,
     /// Created, and nobody's.
     pub free: Bytes,
+    /// What has happened since the pool was made.
+    pub counts: Counts,
     /// The jobs, in the order in which they joined.
     pub jobs: Vec<JobSnapshot>,
 }
@@ -119,6 +145,7 @@ impl Snapshot {
             budget: bytes(ledger.regions.len()),
             held: bytes(ledger.created()),
             free: bytes(free),
+            counts: ledger.counts,
             jobs: ledger.accounts.values().map(job).collect(),
         }
     }

@@ -75,6 +75,7 @@ impl<D: Device> Ledger<D> {
 
     fn retired(&mut self, region: usize, memory: Option<Arc<D::Memory>>) {
         let entry = &mut self.regions[region];
+        self.counts.destroys += u64::from(memory.is_none());
         entry.memory = memory;
         entry.state = State::Free;
         self.retiring -= 1;
