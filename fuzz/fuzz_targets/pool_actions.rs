@@ -23,8 +23,11 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
         8..=10 => Call::Free { job, which: u8::arbitrary(bytes)?.into() },
         11 | 12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
         13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
-        14 if bool::arbitrary(bytes)? => Call::Trim { mib: bytes.int_in_range(0..=32)? },
-        14 => Call::Poll,
+        14 => match bytes.int_in_range(0..=2u8)? {
+            0 => Call::Trim { mib: bytes.int_in_range(0..=32)? },
+            1 => Call::SetBudget { mib: bytes.int_in_range(0..=50)? },
+            _ => Call::Poll,
+        },
         _ => Call::Fail {
             operations: Operations::from_bits_truncate(u16::arbitrary(bytes)?),
             permille: bytes.int_in_range(0..=1000)?,

@@ -1,7 +1,8 @@
 //! A pool and a small model of it, for sequences of calls of every kind.
 //!
 //! A sequence of calls by several jobs, with faults injected into the device and time advanced at
-//! will. After every step: the physical memory is within the budget (I1), the oracle has seen no
+//! will. After every step: the physical memory is within the budget (I1; where that was lowered,
+//! within what was pending), the oracle has seen no
 //! byte with two owners, in device order and on physical bytes, and none reused before its fence (I2,
 //! I3), the books add up, and every misuse is a typed error (I7). A refused call leaves the books as
 //! they were, and at the end everything comes back, failures or not (I6, I8).
@@ -12,8 +13,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Class, Device, FreeError, HandOver, Job, Lifetime, Pool,
-    PoolConfig, Request, Ticks,
+    AllocError, Begin, Block, BudgetError, Bytes, Class, Device, FreeError, HandOver, Job,
+    Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::{
     Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
@@ -68,6 +69,11 @@ pub enum Call {
         /// How much.
         mib: u64,
     },
+    /// Change the budget.
+    SetBudget {
+        /// To so much.
+        mib: u64,
+    },
     /// From now on calls of these operations fail so often.
     Fail {
         /// Which.
@@ -89,17 +95,20 @@ pub struct World {
     device: MockDevice,
     pool: Pool<Faulty<MockDevice>>,
     tenants: [Option<Tenant>; JOBS],
+    /// The most that the pool may hold: never more than when this was checked last, unless the budget
+    /// has been changed since.
+    most: Bytes,
 }
 
 impl World {
     /// All jobs have joined; nothing else has happened.
     #[must_use]
     pub fn new(hand_over: HandOver) -> Self {
-        let device = MockDevice::new(MockConfig::new(Bytes::gib(1)).budget(BUDGET)).unwrap();
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
         let config = PoolConfig::new(BUDGET).region_size(REGION).hand_over(hand_over);
         let faulty = Faulty::new(device.clone(), FaultPlan::none());
         let pool = Pool::new(faulty, config).unwrap();
-        let mut world = Self { device, pool, tenants: [const { None }; JOBS] };
+        let mut world = Self { device, pool, tenants: [const { None }; JOBS], most: BUDGET };
         (0..JOBS).for_each(|i| world.join_or_leave(i));
         world
     }
@@ -123,10 +132,26 @@ impl World {
             }
             Call::Poll => drop(self.pool.poll()),
             Call::Trim { mib } => self.trim(Bytes::mib(mib)),
+            Call::SetBudget { mib } => self.set_budget(Bytes::mib(mib)),
             Call::Fail { operations, permille } => {
                 let plan = FaultPlan::none().random(operations, permille, 1, Class::Transient);
                 self.pool.device().set_plan(plan);
             }
+        }
+    }
+
+    fn set_budget(&mut self, budget: Bytes) {
+        let before = self.pool.budget_status();
+        match self.pool.set_budget(budget) {
+            Ok(status) => {
+                assert!(status.target <= budget && budget < status.target.saturating_add(REGION));
+                let most = before.target.saturating_add(before.pending).at_least(status.target);
+                assert!(status.target.saturating_add(status.pending) <= most);
+                self.most = most;
+            }
+            Err(BudgetError::BelowPersistent { kept, .. }) => assert!(kept > budget),
+            Err(BudgetError::TooSmall { .. }) => assert!(budget < REGION),
+            Err(error) => panic!("{error}"),
         }
     }
 
@@ -178,9 +203,9 @@ impl World {
                     .unwrap();
                 tenant.live.push((block, claim));
             }
-            Err(AllocError::Busy(shortage)) => assert_eq!(shortage.budget, BUDGET),
+            Err(AllocError::Busy(shortage)) => assert_eq!(shortage.budget, self.pool.budget()),
             Err(AllocError::OutOfMemory(why)) => {
-                assert_eq!(why.shortage.budget, BUDGET);
+                assert_eq!(why.shortage.budget, self.pool.budget());
                 let held = why.holders.iter().map(|holder| holder.held.total().value()).sum();
                 let (used, draining) = (why.shortage.held, why.shortage.draining);
                 let others = why.shortage.held_by_others.value();
@@ -204,10 +229,14 @@ impl World {
     }
 
     /// Panics if a promise is broken.
-    pub fn check(&self) {
+    pub fn check(&mut self) {
         assert_eq!(self.device.violations(), [], "the oracle");
         let usage = self.device.usage();
-        assert!(usage.physical <= BUDGET, "{} beyond the budget", usage.physical);
+        let status = self.pool.budget_status();
+        let most = status.target.saturating_add(status.pending);
+        assert!(most <= self.most, "more is pending than was: {most} against {}", self.most);
+        self.most = most;
+        assert!(usage.physical <= most, "{} beyond the budget: {status:?}", usage.physical);
         let books = self.pool.snapshot();
         let charged: u64 = books.jobs.iter().map(|job| job.held.total().value()).sum();
         assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
@@ -234,6 +263,7 @@ impl World {
         self.check();
         let books = self.pool.snapshot();
         assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+        assert_eq!(self.pool.budget_status().pending, Bytes::ZERO);
         drop(self.pool);
         let usage = self.device.usage();
         assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));

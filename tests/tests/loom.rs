@@ -127,6 +127,32 @@ fn a_region_is_trimmed_or_taken() {
     });
 }
 
+/// The budget is lowered while a job leases: it gets its second region before, or an answer, and what
+/// is beyond the budget goes back.
+#[test]
+fn a_budget_is_lowered_during_a_lease() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift);
+        let job = join(&device, &pool);
+        let first = take(&pool, &job);
+        let other = pool.clone();
+        let lowering = thread::spawn(move || other.set_budget(REGION).unwrap());
+        let second = job.alloc(Request::new(REGION, Lifetime::Iteration));
+        lowering.join().unwrap();
+        match second {
+            Ok(second) => job.free(second).unwrap(),
+            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        pool.poll().unwrap();
+        let status = pool.budget_status();
+        assert_eq!((status.held, status.pending), (REGION, Bytes::ZERO));
+        job.free(first).unwrap();
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
 /// A job leaves with a live block while another asks for the only region.
 #[test]
 fn a_job_that_leaves_lets_the_other_in() {

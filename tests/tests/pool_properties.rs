@@ -30,6 +30,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
         2 => Just(Call::Poll),
         1 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
+        1 => (0..50u64).prop_map(|mib| Call::SetBudget { mib }),
         1 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
     ]
 }

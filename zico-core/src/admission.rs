@@ -36,7 +36,14 @@ impl<D: Device> Ledger<D> {
         let mut admitted = false;
         match self.accounts.get(&job).map(|account| &account.phase) {
             None | Some(Phase::Running(_)) => return Err(BeginError::AlreadyRunning),
-            Some(Phase::Waiting(_) | Phase::Admitted) => {}
+            Some(Phase::Admitted) => {}
+            // The budget may have been lowered since it asked first.
+            Some(Phase::Waiting(_)) => {
+                if let Err(never) = self.check_fits(job) {
+                    self.withdraw(job);
+                    return Err(never);
+                }
+            }
             Some(Phase::Idle) => {
                 self.check_fits(job)?;
                 self.set_phase(job, Phase::Waiting(None));
@@ -60,6 +67,7 @@ impl<D: Device> Ledger<D> {
             return Err(NotRunning);
         }
         self.epoch += 1;
+        self.tighten();
         self.admit();
         Ok(())
     }
@@ -83,8 +91,7 @@ impl<D: Device> Ledger<D> {
         let Some(account) = self.accounts.get(&job) else { return Ok(()) };
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
         let peak = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
-        if !self.policy.hands_over()
-            || u64::from(kept) + u64::from(peak) <= u64::from(self.budget())
+        if !self.policy.hands_over() || u64::from(kept) + u64::from(peak) <= u64::from(self.target)
         {
             return Ok(());
         }
@@ -93,7 +100,7 @@ impl<D: Device> Ledger<D> {
             job: account.name.clone(),
             peak: bytes(account.persistent()).saturating_add(bytes(peak)),
             kept_by_others: bytes(kept - account.persistent()),
-            budget: bytes(self.budget()),
+            budget: bytes(self.target),
         })
     }
 
@@ -146,7 +153,7 @@ impl<D: Device> Ledger<D> {
     fn verdict(&self, job: JobKey, beside: Option<JobKey>) -> Option<Ticks> {
         let mut running: Vec<Running<'_>> = Vec::with_capacity(self.accounts.len());
         // The budget, less what stays when nothing runs.
-        let mut room = self.budget();
+        let mut room = self.target;
         for (&key, account) in &self.accounts {
             room = room.saturating_sub(account.persistent());
             if account.is_running() || beside == Some(key) {

@@ -16,13 +16,19 @@ pub(crate) struct Claim {
 /// Whether all can finish in some order when `free` regions are nobody's. O(n log n).
 ///
 /// Trying the smallest need first is enough: what is free never shrinks from one to the next.
-pub(crate) fn is_safe(mut free: u32, claims: &mut [Claim]) -> bool {
+pub(crate) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
+    least_free(claims) <= free
+}
+
+/// The least number of free regions with which all can finish in some order. O(n log n).
+pub(crate) fn least_free(claims: &mut [Claim]) -> u32 {
     claims.sort_unstable_by_key(|claim| claim.need);
-    claims.iter().all(|claim| {
-        let fits = claim.need <= free;
-        free = free.saturating_add(claim.returns);
-        fits
-    })
+    let (mut least, mut returned) = (0u32, 0u32);
+    for claim in claims {
+        least = least.max(claim.need.saturating_sub(returned));
+        returned = returned.saturating_add(claim.returns);
+    }
+    least
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ pub enum AllocError<E> {
         /// The largest alignment there is.
         region: Bytes,
     },
-    /// The job's range of addresses for this lifetime is used up: four times the budget, so its
+    /// The job's range of addresses for this lifetime is used up: twice the device's memory, so its
     /// blocks are scattered beyond measure.
     OutOfAddresses {
         /// The bytes asked for.

@@ -65,7 +65,8 @@ impl<D: Device> Ledger<D> {
         let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
         let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
         let needed = kept + u64::from(beside) + want.pages.len() as u64;
-        needed.checked_sub(u64::from(self.budget())).filter(|&missing| missing > 0)
+        let budget = if stays { self.target } else { self.limit };
+        needed.checked_sub(u64::from(budget)).filter(|&missing| missing > 0)
     }
 
     /// The banker's test with `extra` regions granted to `job`.
@@ -75,17 +76,22 @@ impl<D: Device> Ledger<D> {
         }
         let Ok(extra) = u32::try_from(extra) else { return false };
         let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
-        let Some(free) = self.budget().checked_sub(leased.saturating_add(extra)) else {
+        let Some(free) = self.limit.checked_sub(leased.saturating_add(extra)) else {
             return false;
         };
+        self.running_claims(Some((job, extra)));
+        is_safe(free, &mut self.claims)
+    }
+
+    /// Fills the scratch with the claims of the running iterations, as if one held so many more.
+    pub(crate) fn running_claims(&mut self, more: Option<(JobKey, u32)>) {
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
         self.claims.clear();
         for (&key, account) in self.accounts.iter().filter(|(_, account)| account.is_running()) {
-            let most = self.budget() - (kept - account.persistent());
-            let extra = if key == job { extra } else { 0 };
+            let most = self.limit.saturating_sub(kept - account.persistent());
+            let extra = more.filter(|&(job, _)| job == key).map_or(0, |(_, extra)| extra);
             self.claims.push(account.claim(extra, most));
         }
-        is_safe(free, &mut self.claims)
     }
 
     fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) {

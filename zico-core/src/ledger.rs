@@ -36,6 +36,12 @@ pub(crate) struct Rules {
 pub(crate) struct Ledger<D: Device> {
     pub(crate) page_bytes: u64,
     pub(crate) regions: Vec<Region<D::Memory>>,
+    /// The budget, in regions.
+    pub(crate) target: u32,
+    /// What may be leased and drain now: more than the target while a lowered one is not reached.
+    pub(crate) limit: u32,
+    /// Regions that are not closed: more than the limit while some of them have yet to become free.
+    pub(crate) open: u32,
     pub(crate) accounts: BTreeMap<JobKey, Account<D>>,
     pub(crate) waiting: VecDeque<JobKey>,
     pub(crate) policy: Box<dyn Policy>,
@@ -62,6 +68,9 @@ impl<D: Device> Ledger<D> {
         Self {
             page_bytes,
             regions: (0..regions).map(|_| Region::absent()).collect(),
+            target: regions,
+            limit: regions,
+            open: regions,
             accounts: BTreeMap::new(),
             waiting: VecDeque::new(),
             policy,
@@ -73,11 +82,6 @@ impl<D: Device> Ledger<D> {
             epoch: 0,
             next: 0,
         }
-    }
-
-    /// The budget, in regions.
-    pub(crate) fn budget(&self) -> u32 {
-        u32::try_from(self.regions.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn join(&mut self, account: Account<D>) -> JobKey {
@@ -109,6 +113,7 @@ impl<D: Device> Ledger<D> {
             account.gone = true;
         }
         self.epoch += 1;
+        self.tighten();
         self.depart(job);
     }
 
@@ -224,6 +229,7 @@ impl<D: Device> Ledger<D> {
             }
         }
         account.note(now);
+        self.tighten();
         self.depart(job);
     }
 

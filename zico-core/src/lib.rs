@@ -67,6 +67,7 @@ mod account;
 mod admission;
 mod arena;
 mod banker;
+mod budget;
 mod choose;
 mod device;
 mod error;
@@ -90,6 +91,7 @@ mod units;
 mod wait;
 
 pub use admission::Begin;
+pub use budget::{BudgetError, BudgetStatus};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
     AllocError, BeginError, FreeError, Holder, NotRunning, OutOfMemory, PoolError, Shortage,

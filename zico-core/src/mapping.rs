@@ -156,7 +156,9 @@ impl<D: Device> Shared<D> {
         due.into_iter().try_for_each(|job| self.fence(job))?;
         let jobs: Vec<JobKey> = self.ledger.lock().accounts.keys().copied().collect();
         jobs.into_iter().try_for_each(|job| self.reap(job))?;
-        self.clear_up()
+        self.clear_up()?;
+        let shrinking = self.ledger.lock().is_shrinking();
+        if shrinking { self.shrink() } else { Ok(()) }
     }
 
     /// Frees what a job has given up and the device has passed.

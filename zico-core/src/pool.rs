@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::account::{Account, Pulse};
+use crate::budget::{BudgetError, BudgetStatus};
 use crate::device::{Device, Features};
 use crate::error::PoolError;
 use crate::job::Job;
@@ -21,14 +22,14 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::units::{Bytes, Regions};
 use crate::wait::Changed;
 
-/// An arena's address range over the budget.
-const SPREAD: u64 = 4;
+/// An arena's address range over the device's memory, which no budget exceeds.
+const SPREAD: u64 = 2;
 /// About how many regions a budget is divided into where the size of a region is not given.
 const REGIONS: u64 = 2048;
 /// The largest region that is chosen by itself, as long as there are not too many of them.
 const LARGEST_REGION: Bytes = Bytes::mib(64);
 /// The most regions that a budget is divided into: the books have an entry for each.
-const MOST_REGIONS: u64 = 1 << 20;
+pub(crate) const MOST_REGIONS: u64 = 1 << 20;
 
 /// How memory that one job has given up becomes another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -147,13 +148,15 @@ impl<D: Device> Pool<D> {
     }
 
     /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas:
-    /// four times the budget for each lifetime, so that none ever has to move a block.
+    /// twice the device's memory for each lifetime, so that none ever has to move a block.
     ///
     /// # Errors
     /// If the device has not that many addresses, or refuses.
     pub fn join(&self, name: impl Into<Arc<str>>, stream: D::Stream) -> Result<Job<D>, D::Error> {
         let shared = &self.shared;
-        let len = Bytes::new(self.budget().value().saturating_mul(SPREAD));
+        let capacity = shared.device.caps().capacity.value();
+        let len = Bytes::new(capacity.saturating_mul(SPREAD));
+        let len = len.round_up(shared.region).unwrap_or(len);
         let mut ranges: Vec<D::Range> = Vec::with_capacity(Lifetime::ALL.len());
         for _ in Lifetime::ALL {
             match shared.device.reserve(len, shared.region) {
@@ -211,10 +214,35 @@ impl<D: Device> Pool<D> {
         Changed::new(&self.shared, seen)
     }
 
+    /// Changes the budget, rounded down to whole regions, and says how far that is done.
+    ///
+    /// A higher budget counts at once. A lower one gates new iterations at once; those that run may
+    /// finish, and memory goes back to the device as it becomes free: what is free now, the rest in
+    /// [`poll`](Self::poll), until [`budget_status`](Self::budget_status) has nothing pending. That
+    /// takes at most one iteration of each running job. Until then the pool holds at most the
+    /// target and what is pending. The budget may be changed again at any time.
+    ///
+    /// # Errors
+    /// If the budget cannot be; nothing has changed then. A device that refuses to take memory back
+    /// now is asked again by the next poll.
+    pub fn set_budget(&self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
+        let capacity = self.shared.device.caps().capacity;
+        self.shared.ledger.lock().set_target(budget, capacity)?;
+        self.shared.changed();
+        let _ = self.shared.reclaim();
+        Ok(self.budget_status())
+    }
+
+    /// How far the budget is from what it is to be.
+    #[must_use]
+    pub fn budget_status(&self) -> BudgetStatus {
+        self.shared.ledger.lock().budget_status()
+    }
+
     /// The budget: whole regions.
     #[must_use]
     pub fn budget(&self) -> Bytes {
-        Regions::new(self.shared.ledger.lock().budget()).bytes(self.shared.region)
+        Regions::new(self.shared.ledger.lock().target).bytes(self.shared.region)
     }
 
     /// The size of a region.

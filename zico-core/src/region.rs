@@ -32,6 +32,8 @@ pub(crate) enum State {
     Draining { job: JobKey, batch: u64 },
     /// Nobody, and its memory is being given back to the device.
     Retiring,
+    /// Beyond the budget: nobody gets it, and it has no memory.
+    Closed,
 }
 
 pub(crate) struct Region<M> {

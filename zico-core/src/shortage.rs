@@ -23,7 +23,7 @@ impl<D: Device> Ledger<D> {
             job: account.map_or_else(|| "".into(), |account| account.name.clone()),
             asked,
             needed: self.bytes(pages),
-            budget: bytes(self.budget()),
+            budget: bytes(self.target),
             held: bytes(account.map_or(0, Account::leased_total)),
             held_by_others: bytes(others().map(Account::leased_total).sum()),
             other_jobs: u32::try_from(holding).unwrap_or(u32::MAX),

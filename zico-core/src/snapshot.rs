@@ -142,7 +142,7 @@ impl Snapshot {
             iterations: account.iterations,
         };
         Self {
-            budget: bytes(ledger.regions.len()),
+            budget: bytes(ledger.target as usize),
             held: bytes(ledger.created()),
             free: bytes(free),
             counts: ledger.counts,

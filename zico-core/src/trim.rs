@@ -20,8 +20,17 @@ impl<D: Device> Shared<D> {
     /// left or none is free. A region that the device refuses to take stays the pool's, free.
     pub(crate) fn trim(&self, target: usize) -> Result<(), D::Error> {
         self.reclaim()?;
+        self.give_up_while(|ledger| ledger.created() > target)
+    }
+
+    /// Gives the memory of regions back that a lowered budget has no room for.
+    pub(crate) fn shrink(&self) -> Result<(), D::Error> {
+        self.give_up_while(Ledger::is_shrinking)
+    }
+
+    fn give_up_while(&self, excess: impl Fn(&Ledger<D>) -> bool) -> Result<(), D::Error> {
         loop {
-            let Some(retired) = self.ledger.lock().retire(target) else { return Ok(()) };
+            let Some(retired) = self.ledger.lock().retire(&excess) else { return Ok(()) };
             let region = retired.region;
             let (kept, result) = match self.destroy(retired) {
                 Ok(()) => (None, Ok(())),
@@ -52,9 +61,9 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Ledger<D> {
-    /// Takes a free region out of use, if there are more than `target`.
-    fn retire(&mut self, target: usize) -> Option<Retired<D::Memory>> {
-        if self.created() <= target {
+    /// Takes a free region that has memory out of use, if there is an excess.
+    fn retire(&mut self, excess: impl Fn(&Self) -> bool) -> Option<Retired<D::Memory>> {
+        if !excess(self) {
             return None;
         }
         let idle = |(region, entry): (usize, &Region<D::Memory>)| {
@@ -80,6 +89,7 @@ impl<D: Device> Ledger<D> {
         entry.state = State::Free;
         self.retiring -= 1;
         self.epoch += 1;
+        self.close(region);
     }
 
     /// The regions that there is memory for on the device.

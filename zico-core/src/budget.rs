@@ -1,0 +1,173 @@
+//! Changing the budget of a pool that jobs run in.
+//!
+//! The *target* is what the budget is to be; the *limit* is what may be leased now. Raising moves
+//! both at once. Lowering moves the target at once, which gates new iterations, and the limit as far
+//! as the iterations that run can still finish within it (the banker's test says how far that is);
+//! it follows as they end. Regions beyond the limit are *closed* as they become free: their memory
+//! goes back to the device and nobody gets them. So lowering takes at most one iteration of each
+//! running job, and what the device has yet to pass.
+
+use core::fmt;
+
+use crate::account::Account;
+use crate::banker::least_free;
+use crate::device::Device;
+use crate::ledger::Ledger;
+use crate::pool::MOST_REGIONS;
+use crate::region::{Region, State};
+use crate::units::Bytes;
+
+/// How far a pool's budget is from what it is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetStatus {
+    /// What the budget is to be: whole regions.
+    pub target: Bytes,
+    /// What the pool holds of the device now.
+    pub held: Bytes,
+    /// By how much more than the target the pool may still hold: because it does, or because
+    /// iterations that run were promised it. It never grows until the budget is changed again;
+    /// none once the target has been reached.
+    pub pending: Bytes,
+}
+
+/// A budget was refused, and has not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// Less than what the jobs keep between iterations.
+    BelowPersistent {
+        /// The budget asked for.
+        asked: Bytes,
+        /// What the jobs keep.
+        kept: Bytes,
+    },
+    /// Not even one region.
+    TooSmall {
+        /// The budget asked for.
+        asked: Bytes,
+        /// The size of a region.
+        region: Bytes,
+    },
+    /// More than the device has.
+    BeyondDevice {
+        /// The budget asked for.
+        asked: Bytes,
+        /// The device's memory.
+        capacity: Bytes,
+    },
+    /// More regions than the books can hold.
+    TooManyRegions {
+        /// How many.
+        count: u64,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl fmt::Display for BudgetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BelowPersistent { asked, kept } => {
+                write!(f, "a budget of {asked} is less than the {kept} that the jobs keep")
+            }
+            Self::TooSmall { asked, region } => {
+                write!(f, "a budget of {asked} holds no region of {region}")
+            }
+            Self::BeyondDevice { asked, capacity } => {
+                write!(f, "a budget of {asked} is more than the device's {capacity}")
+            }
+            Self::TooManyRegions { count, most } => {
+                write!(f, "a budget of {count} regions is more than {most}: use larger regions")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BudgetError {}
+
+impl<D: Device> Ledger<D> {
+    /// Changes the budget. Other jobs may start since, or have to be looked at again.
+    pub(crate) fn set_target(&mut self, asked: Bytes, capacity: Bytes) -> Result<(), BudgetError> {
+        let region = Bytes::new(self.page_bytes);
+        if asked > capacity {
+            return Err(BudgetError::BeyondDevice { asked, capacity });
+        }
+        let count = asked.value() / self.page_bytes;
+        let most = MOST_REGIONS;
+        let target = u32::try_from(count).ok().filter(|_| count <= most);
+        let target = target.ok_or(BudgetError::TooManyRegions { count, most })?;
+        if target == 0 {
+            return Err(BudgetError::TooSmall { asked, region });
+        }
+        let kept: u32 = self.accounts.values().map(Account::persistent).sum();
+        if target < kept {
+            let kept = Bytes::new(u64::from(kept) * self.page_bytes);
+            return Err(BudgetError::BelowPersistent { asked, kept });
+        }
+        self.target = target;
+        self.limit = self.limit.max(target);
+        self.open_up();
+        self.tighten();
+        self.epoch += 1;
+        self.admit();
+        Ok(())
+    }
+
+    /// Moves the limit towards a lowered target, as far as what runs can still finish.
+    pub(crate) fn tighten(&mut self) {
+        if self.limit > self.target {
+            let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
+            let needed = if self.policy.hands_over() {
+                self.running_claims(None);
+                least_free(&mut self.claims)
+            } else {
+                0
+            };
+            self.limit = self.limit.min(leased.saturating_add(needed)).max(self.target);
+        }
+        self.close_absent();
+    }
+
+    /// Whether regions are to be closed that there is memory for.
+    pub(crate) fn is_shrinking(&self) -> bool {
+        self.open > self.limit
+    }
+
+    pub(crate) fn budget_status(&self) -> BudgetStatus {
+        let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
+        let held = Bytes::new(self.created() as u64 * self.page_bytes);
+        let pending = bytes(self.limit.max(self.open) - self.target);
+        BudgetStatus { target: bytes(self.target), held, pending }
+    }
+
+    /// A region that is free and has no memory: closes it if there are more than may be.
+    pub(crate) fn close(&mut self, region: usize) {
+        let entry = &mut self.regions[region];
+        if self.open > self.limit && entry.state == State::Free && entry.memory.is_none() {
+            entry.state = State::Closed;
+            self.open -= 1;
+        }
+    }
+
+    fn close_absent(&mut self) {
+        for region in (0..self.regions.len()).rev() {
+            if self.open <= self.limit {
+                return;
+            }
+            self.close(region);
+        }
+    }
+
+    /// Opens regions up to the limit.
+    fn open_up(&mut self) {
+        let missing = usize::try_from(self.limit.saturating_sub(self.open)).unwrap_or(0);
+        let closed = self.regions.iter_mut().filter(|region| region.state == State::Closed);
+        let mut left = missing;
+        for region in closed.take(missing) {
+            region.state = State::Free;
+            left -= 1;
+        }
+        self.regions.extend((0..left).map(|_| Region::absent()));
+        self.open = self.open.max(self.limit);
+    }
+}
