@@ -12,6 +12,7 @@ use crate::sync::Arc;
 use crate::units::Bytes;
 
 /// What is charged to one job, in whole regions.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Leased for persistent blocks.
@@ -54,6 +55,7 @@ impl Held {
 }
 
 /// What a job does.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Nothing: it is between iterations.
@@ -69,6 +71,7 @@ pub enum Activity {
 }
 
 /// One job in a [`Snapshot`].
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSnapshot {
     /// Its name.
@@ -82,6 +85,7 @@ pub struct JobSnapshot {
 }
 
 /// What has happened in a pool since it was made.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -106,6 +110,7 @@ pub struct Counts {
 }
 
 /// A pool's books at one moment.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// What the pool may hold at most.
