@@ -3,11 +3,9 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use hashbrown::HashMap;
-
 use crate::account::Pulse;
 use crate::admission::Begin;
-use crate::arena::{Arena, GRANULE};
+use crate::arena::{Arena, GRANULE, Slot};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::lease::Want;
@@ -48,7 +46,12 @@ impl Request {
 pub struct Block {
     address: Addr,
     bytes: Bytes,
+    /// Which of all the job's blocks it is.
     serial: u64,
+    job: JobKey,
+    /// Where its arena keeps it.
+    slot: Slot,
+    lifetime: Lifetime,
 }
 
 impl Block {
@@ -76,23 +79,16 @@ pub struct Job<D: Device> {
     memory: Mutex<Memory>,
 }
 
-/// A job's arenas and live blocks.
+/// A job's arenas.
 struct Memory {
+    job: JobKey,
     arenas: [Arena; 3],
     /// Where their ranges begin.
-    bases: Vec<Addr>,
+    bases: [Addr; 3],
     /// A thread is leasing pages; what it gets decides what the next one needs.
     growing: bool,
     /// Another thread has been told to wait for that.
     awaited: bool,
-    live: HashMap<u64, Live>,
-    serial: u64,
-}
-
-struct Live {
-    at: u64,
-    size: u64,
-    lifetime: Lifetime,
     serial: u64,
 }
 
@@ -106,14 +102,9 @@ impl<D: Device> Job<D> {
     ) -> Self {
         let page_bytes = shared.region.value();
         let arenas = Lifetime::ALL.map(|_| Arena::new(page_bytes, len.value()));
-        let memory = Memory {
-            arenas,
-            bases,
-            growing: false,
-            awaited: false,
-            live: HashMap::new(),
-            serial: 0,
-        };
+        // One for each lifetime.
+        let bases = Lifetime::ALL.map(|lifetime| bases[lifetime.index()]);
+        let memory = Memory { job: key, arenas, bases, growing: false, awaited: false, serial: 0 };
         Self { shared, key, pulse, memory: Mutex::new(memory) }
     }
 
@@ -147,7 +138,7 @@ impl<D: Device> Job<D> {
 
     /// Allocates device memory.
     ///
-    /// O(log live blocks) while the job's arenas have room; else a lease from the pool, which may
+    /// O(1) while the job's arenas have room, O(log free pieces of one size) amortised; else a lease from the pool, which may
     /// have to create regions on the device.
     ///
     /// # Errors
@@ -228,9 +219,9 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If the block is not live in this job.
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
-        let (lifetime, pages) = self.memory.lock().free(block)?;
+        let pages = self.memory.lock().free(block)?;
         if !pages.is_empty() {
-            self.shared.give_back(self.key, lifetime, pages);
+            self.shared.give_back(self.key, block.lifetime, pages);
         }
         if self.pulse.tick() {
             self.shared.admit();
@@ -278,27 +269,35 @@ impl<D: Device> Drop for Job<D> {
 }
 
 impl Memory {
+    #[inline]
     fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
-        let arena = request.lifetime.index();
-        let at = self.arenas[arena].place(size, align)?;
+        let Request { bytes, lifetime, .. } = request;
+        let serial = self.serial + 1;
+        let (slot, at) = self.arenas[lifetime.index()].place(size, align, serial)?;
+        self.serial = serial;
         // A range lies within the address space, and `at` within the range.
-        let address = self.bases[arena].checked_add(Bytes::new(at))?;
-        self.serial += 1;
-        let live = Live { at, size, lifetime: request.lifetime, serial: self.serial };
-        self.live.insert(address.value(), live);
-        Some(Block { address, bytes: request.bytes, serial: self.serial })
+        let address = self.bases[lifetime.index()].checked_add(Bytes::new(at))?;
+        Some(Block { address, bytes, serial, job: self.job, slot, lifetime })
     }
 
-    fn free(&mut self, block: Block) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
-        let address = block.address.value();
-        match self.live.get(&address) {
-            None => Err(FreeError::NotLive(block.address)),
-            Some(live) if live.serial != block.serial => Err(FreeError::Stale(block.address)),
-            Some(&Live { at, size, lifetime, .. }) => {
-                self.live.remove(&address);
-                let pages = self.arenas[lifetime.index()].free(at, size);
-                Ok((lifetime, pages))
-            }
+    #[inline]
+    fn free(&mut self, block: Block) -> Result<core::ops::Range<u64>, FreeError> {
+        let arena = block.lifetime.index();
+        let at = block.address.offset_from(self.bases[arena]).filter(|_| block.job == self.job);
+        at.and_then(|at| self.arenas[arena].free(block.slot, block.serial, at.value()))
+            .ok_or_else(|| self.not_freed(block.address))
+    }
+
+    /// Why a block that is not there cannot be freed.
+    #[cold]
+    fn not_freed(&self, address: Addr) -> FreeError {
+        let is_live = |(arena, &base): (&Arena, &Addr)| {
+            address.offset_from(base).is_some_and(|at| arena.is_live(at.value()))
+        };
+        if self.arenas.iter().zip(&self.bases).any(is_live) {
+            FreeError::Stale(address)
+        } else {
+            FreeError::NotLive(address)
         }
     }
 }

@@ -67,7 +67,6 @@ mod arena;
 mod banker;
 mod device;
 mod error;
-mod extents;
 mod job;
 mod lease;
 mod ledger;

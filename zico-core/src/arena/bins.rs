@@ -1,0 +1,143 @@
+//! Free pieces by their length: finds the tightest that is long enough, and of those the lowest.
+//!
+//! A segregated fit with a bin for every length there can be, in units of a granule or a page:
+//! what a bin holds is of one length, so the first bin that is not empty ([`Bitmap`]) has the exact
+//! best fit, and the piece on top of its heap ([`heap`]) is the lowest. Only the last bin mixes
+//! lengths, all that are too long for a bin of their own.
+//!
+//! The piece that was added last waits outside the bins until another one is added. A program that
+//! allocates and frees in turns cuts from the same piece and gives back to it again and again; this
+//! way its bin does not change each time.
+//!
+//! Adding is O(1), taking out O(log of the pieces of that length) amortised, finding O(1).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::bitmap::Bitmap;
+use super::heap;
+use super::pieces::{NONE, Pieces, Slot};
+
+pub(super) struct Bins {
+    /// log2 of the unit, of which every length and every start is a multiple.
+    shift: u32,
+    /// The bin of all lengths that have none of their own.
+    last: usize,
+    /// The top of each bin's heap.
+    tops: Vec<Slot>,
+    filled: Bitmap,
+    /// The piece that waits outside, and what is to be known of it.
+    waiting: Slot,
+    waiting_len: u64,
+    waiting_start: u64,
+}
+
+impl Bins {
+    /// Bins for lengths in units of 2^`shift`, of their own for those up to about `longest`.
+    pub(super) fn new(shift: u32, longest: u64) -> Self {
+        let last = usize::try_from(longest >> shift).unwrap_or(usize::MAX).min(Bitmap::MOST - 1);
+        Self {
+            shift,
+            last,
+            tops: vec![NONE; last + 1],
+            filled: Bitmap::new(last + 1),
+            waiting: NONE,
+            waiting_len: 0,
+            waiting_start: 0,
+        }
+    }
+
+    fn bin(&self, len: u64) -> usize {
+        usize::try_from(len >> self.shift).unwrap_or(usize::MAX).min(self.last)
+    }
+
+    /// Adds a piece. Its start and length stay the same until it is taken out.
+    pub(super) fn insert(&mut self, pieces: &mut Pieces, slot: Slot) {
+        let waiting = core::mem::replace(&mut self.waiting, slot);
+        let piece = &pieces[slot];
+        (self.waiting_len, self.waiting_start) = (piece.len, piece.start);
+        if waiting != NONE {
+            let bin = self.bin(pieces[waiting].len);
+            self.tops[bin] = heap::push(pieces, self.tops[bin], waiting);
+            self.filled.insert(bin);
+        }
+    }
+
+    /// Takes a piece out.
+    pub(super) fn remove(&mut self, pieces: &mut Pieces, slot: Slot) {
+        if slot == self.waiting {
+            (self.waiting, self.waiting_len) = (NONE, 0);
+            return;
+        }
+        let bin = self.bin(pieces[slot].len);
+        let top = heap::remove(pieces, self.tops[bin], slot);
+        self.tops[bin] = top;
+        if top == NONE {
+            self.filled.remove(bin);
+        }
+    }
+
+    /// The tightest piece in which `size` bytes fit at a multiple of `align`, the lowest of those.
+    pub(super) fn best(&self, pieces: &Pieces, size: u64, align: u64) -> Slot {
+        let found = self.filled.at_least(self.bin(size));
+        if align > 1 << self.shift || found == Some(self.last) {
+            return self.search(pieces, size, align);
+        }
+        let Some(bin) = found else {
+            return if self.waiting_len >= size { self.waiting } else { NONE };
+        };
+        let top = self.tops[bin];
+        let waiting = self.bin(self.waiting_len);
+        let in_front = waiting < bin || waiting == bin && self.waiting_start < pieces[top].start;
+        if self.waiting_len >= size && in_front { self.waiting } else { top }
+    }
+
+    /// The same where not every piece of a bin is long enough. O(pieces that are not).
+    #[cold]
+    fn search(&self, pieces: &Pieces, size: u64, align: u64) -> Slot {
+        let fit = |slot: Slot| {
+            let piece = &pieces[slot];
+            super::aligned(piece.start, piece.len, size, align).is_some()
+        };
+        let mut from = self.bin(size);
+        let mut best = NONE;
+        while let Some(bin) = self.filled.at_least(from) {
+            best = heap::first(pieces, self.tops[bin], fit);
+            if best != NONE {
+                break;
+            }
+            from = bin + 1;
+        }
+        if self.waiting == NONE || !fit(self.waiting) {
+            return best;
+        }
+        let key = |slot: Slot| (pieces[slot].len, pieces[slot].start);
+        if best == NONE || key(self.waiting) < key(best) { self.waiting } else { best }
+    }
+
+    /// Shows pieces of at least `len` bytes, and perhaps some that are less: the one that waits, then
+    /// those of the shortest bin first, in no order within it. Ends before the first bin of lengths
+    /// that are `enough`.
+    pub(super) fn from(
+        &self,
+        pieces: &Pieces,
+        len: u64,
+        mut show: impl FnMut(Slot),
+        enough: impl Fn(u64) -> bool,
+    ) {
+        if self.waiting != NONE {
+            show(self.waiting);
+        }
+        let mut from = self.bin(len);
+        while let Some(bin) = self.filled.at_least(from) {
+            if enough((bin as u64) << self.shift) {
+                return;
+            }
+            heap::visit(pieces, self.tops[bin], |slot| {
+                show(slot);
+                true
+            });
+            from = bin + 1;
+        }
+    }
+}
