@@ -35,6 +35,7 @@ fn warm_job(pages: u64) -> Outcome<Job<MockDevice>> {
     Ok(job)
 }
 
+#[inline]
 fn alloc(job: &Job<MockDevice>, bytes: u64) -> Outcome<Block> {
     Ok(job.alloc(Request::new(Bytes::new(bytes), Lifetime::Persistent))?)
 }

@@ -85,8 +85,7 @@ impl Arena {
 
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
     /// multiples of a granule, and `align` is a power of two.
-    #[inline]
-    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<(Slot, u64)> {
+    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<Slot> {
         let mut slot = self.ready.best(&self.pieces, size, align);
         if slot == NONE || self.pieces.is_full() {
             return None;
@@ -95,8 +94,7 @@ impl Arena {
         let piece = &self.pieces[slot];
         // The piece fits, so the multiple exists and lies in it.
         let gap = piece.start.wrapping_neg() & (align - 1);
-        let (at, len) = (piece.start + gap, piece.len);
-        if gap + size < len {
+        if gap + size < piece.len {
             let front = self.pieces.split_front(slot, gap + size);
             self.ready.insert(&mut self.pieces, slot);
             slot = front;
@@ -107,14 +105,23 @@ impl Arena {
         }
         let block = &mut self.pieces[slot];
         (block.kind, block.serial) = (Kind::Live, serial);
-        Some((slot, at))
+        Some(slot)
     }
 
-    /// Takes back the block in a slot, if it is the one with this serial and begins at `at`. Returns
-    /// the pages that this left empty, which are backed no more.
+    /// Where a block begins.
     #[inline]
-    pub(crate) fn free(&mut self, slot: Slot, serial: u64, at: u64) -> Option<Range<u64>> {
-        self.pieces.live(slot, serial).filter(|block| block.start == at)?;
+    pub(crate) fn start(&self, slot: Slot) -> u64 {
+        self.pieces[slot].start
+    }
+
+    /// Whether a slot has the live block with this serial, and that begins at `at`.
+    #[inline]
+    pub(crate) fn holds(&self, slot: Slot, serial: u64, at: u64) -> bool {
+        self.pieces.live(slot, serial).is_some_and(|block| block.start == at)
+    }
+
+    /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
+    pub(crate) fn free(&mut self, slot: Slot) -> Range<u64> {
         let slot = self.join(slot, Kind::Ready);
         let piece = &self.pieces[slot];
         let last = piece.end() >> self.page_shift;
@@ -122,10 +129,10 @@ impl Arena {
         let first = (piece.start >> self.page_shift) + u64::from(within);
         if first < last {
             self.release(slot, first..last);
-            return Some(first..last);
+            return first..last;
         }
         self.ready.insert(&mut self.pieces, slot);
-        Some(0..0)
+        0..0
     }
 
     /// Whether a live block begins at `at`. O(pieces): for the way that ends in an error.
@@ -135,7 +142,9 @@ impl Arena {
 
     /// Makes a piece that is in no bins free, and joins it with its neighbours of the same kind.
     /// Returns what it is part of now, which is in no bins either.
-    #[inline]
+    // Always inlined, as are the searches: most of what a free costs is here, and a call would save
+    // and restore as many registers again.
+    #[inline(always)]
     fn join(&mut self, slot: Slot, kind: Kind) -> Slot {
         let mut slot = slot;
         self.pieces[slot].kind = kind;
@@ -152,6 +161,7 @@ impl Arena {
         slot
     }
 
+    #[inline]
     fn take_out(&mut self, slot: Slot, kind: Kind) {
         if kind == Kind::Ready {
             self.ready.remove(&mut self.pieces, slot);

@@ -49,9 +49,31 @@ pub struct Block {
     /// Which of all the job's blocks it is.
     serial: u64,
     job: JobKey,
-    /// Where its arena keeps it.
-    slot: Slot,
-    lifetime: Lifetime,
+    home: Home,
+}
+
+/// Which arena has a block, and in which slot. One word: handles are copied at once after they have
+/// been made, and a word that was written in parts stalls whoever reads it whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Home(u64);
+
+impl Home {
+    const fn new(lifetime: Lifetime, slot: Slot) -> Self {
+        Self((slot as u64) << 2 | lifetime.index() as u64)
+    }
+
+    const fn lifetime(self) -> Lifetime {
+        match self.0 & 3 {
+            0 => Lifetime::Persistent,
+            1 => Lifetime::Iteration,
+            _ => Lifetime::Transient,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
+    const fn slot(self) -> Slot {
+        (self.0 >> 2) as Slot
+    }
 }
 
 impl Block {
@@ -93,6 +115,7 @@ struct Memory {
 }
 
 impl<D: Device> Job<D> {
+    #[expect(clippy::needless_pass_by_value, reason = "the caller is done with the bases")]
     pub(crate) fn new(
         shared: Arc<Shared<D>>,
         key: JobKey,
@@ -144,32 +167,41 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
     /// changed then, and the call can be repeated.
+    #[inline]
     pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
         let align = request.align.value().max(GRANULE);
         let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
         let (Some(size), true) =
             (size, align.is_power_of_two() && align <= self.shared.region.value())
         else {
-            return Err(AllocError::Invalid {
-                bytes: request.bytes,
-                align: request.align,
-                region: self.shared.region,
-            });
+            return Err(self.invalid(request));
         };
         let placed = self.memory.lock().place(request, size, align);
-        let block = match placed {
-            Some(block) => block,
-            None => self.grow_and_place(request, size, align)?,
+        let Some(block) = placed else {
+            return self.grow_and_place(request, size, align);
         };
+        self.tick();
+        Ok(block)
+    }
+
+    #[cold]
+    fn invalid(&self, request: Request) -> AllocError<D::Error> {
+        let Request { bytes, align, .. } = request;
+        AllocError::Invalid { bytes, align, region: self.shared.region }
+    }
+
+    /// Counts an allocation or a free, and looks at the job that waits for this one, if any.
+    #[inline]
+    fn tick(&self) {
         if self.pulse.tick() {
             self.shared.admit();
         }
-        Ok(block)
     }
 
     /// Leases the pages that the block needs and places it there. The job's lock is not held
     /// meanwhile: another thread may place blocks where there is room, and if that takes the place
     /// away, it goes round once more.
+    #[cold]
     fn grow_and_place(
         &self,
         request: Request,
@@ -192,6 +224,7 @@ impl<D: Device> Job<D> {
             }
             leased?;
             if let Some(block) = block.flatten() {
+                self.tick();
                 return Ok(block);
             }
         }
@@ -218,14 +251,13 @@ impl<D: Device> Job<D> {
     ///
     /// # Errors
     /// If the block is not live in this job.
+    #[inline]
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
         let pages = self.memory.lock().free(block)?;
         if !pages.is_empty() {
-            self.shared.give_back(self.key, block.lifetime, pages);
+            self.shared.give_back(self.key, block.home.lifetime(), pages);
         }
-        if self.pulse.tick() {
-            self.shared.admit();
-        }
+        self.tick();
         Ok(())
     }
 
@@ -272,20 +304,26 @@ impl Memory {
     #[inline]
     fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
         let Request { bytes, lifetime, .. } = request;
+        let (arena, base) = (&mut self.arenas[lifetime.index()], self.bases[lifetime.index()]);
         let serial = self.serial + 1;
-        let (slot, at) = self.arenas[lifetime.index()].place(size, align, serial)?;
+        let slot = arena.place(size, align, serial)?;
         self.serial = serial;
-        // A range lies within the address space, and `at` within the range.
-        let address = self.bases[lifetime.index()].checked_add(Bytes::new(at))?;
-        Some(Block { address, bytes, serial, job: self.job, slot, lifetime })
+        // A range lies within the address space, and the block within the range.
+        let address = base.checked_add(Bytes::new(arena.start(slot)))?;
+        Some(Block { address, bytes, serial, job: self.job, home: Home::new(lifetime, slot) })
     }
 
     #[inline]
     fn free(&mut self, block: Block) -> Result<core::ops::Range<u64>, FreeError> {
-        let arena = block.lifetime.index();
-        let at = block.address.offset_from(self.bases[arena]).filter(|_| block.job == self.job);
-        at.and_then(|at| self.arenas[arena].free(block.slot, block.serial, at.value()))
-            .ok_or_else(|| self.not_freed(block.address))
+        let Block { address, serial, home, .. } = block;
+        let lifetime = home.lifetime().index();
+        let (arena, base) = (&mut self.arenas[lifetime], self.bases[lifetime]);
+        let at = address.offset_from(base).filter(|_| block.job == self.job);
+        if at.is_some_and(|at| arena.holds(home.slot(), serial, at.value())) {
+            Ok(arena.free(home.slot()))
+        } else {
+            Err(self.not_freed(address))
+        }
     }
 
     /// Why a block that is not there cannot be freed.

@@ -26,10 +26,8 @@ pub(super) struct Bins {
     /// The top of each bin's heap.
     tops: Vec<Slot>,
     filled: Bitmap,
-    /// The piece that waits outside, and what is to be known of it.
+    /// The piece that waits outside.
     waiting: Slot,
-    waiting_len: u64,
-    waiting_start: u64,
 }
 
 impl Bins {
@@ -42,54 +40,68 @@ impl Bins {
             tops: vec![NONE; last + 1],
             filled: Bitmap::new(last + 1),
             waiting: NONE,
-            waiting_len: 0,
-            waiting_start: 0,
         }
     }
 
+    #[inline]
     fn bin(&self, len: u64) -> usize {
         usize::try_from(len >> self.shift).unwrap_or(usize::MAX).min(self.last)
     }
 
     /// Adds a piece. Its start and length stay the same until it is taken out.
+    #[inline]
     pub(super) fn insert(&mut self, pieces: &mut Pieces, slot: Slot) {
         let waiting = core::mem::replace(&mut self.waiting, slot);
-        let piece = &pieces[slot];
-        (self.waiting_len, self.waiting_start) = (piece.len, piece.start);
         if waiting != NONE {
-            let bin = self.bin(pieces[waiting].len);
-            self.tops[bin] = heap::push(pieces, self.tops[bin], waiting);
-            self.filled.insert(bin);
+            self.insert_in_bin(pieces, waiting);
         }
     }
 
+    fn insert_in_bin(&mut self, pieces: &mut Pieces, slot: Slot) {
+        let bin = self.bin(pieces[slot].len);
+        let top = &mut self.tops[bin];
+        if *top == NONE {
+            self.filled.insert(bin);
+        }
+        *top = heap::push(pieces, *top, slot);
+    }
+
     /// Takes a piece out.
+    #[inline]
     pub(super) fn remove(&mut self, pieces: &mut Pieces, slot: Slot) {
         if slot == self.waiting {
-            (self.waiting, self.waiting_len) = (NONE, 0);
-            return;
+            self.waiting = NONE;
+        } else {
+            self.remove_from_bin(pieces, slot);
         }
+    }
+
+    fn remove_from_bin(&mut self, pieces: &mut Pieces, slot: Slot) {
         let bin = self.bin(pieces[slot].len);
-        let top = heap::remove(pieces, self.tops[bin], slot);
-        self.tops[bin] = top;
-        if top == NONE {
+        let top = &mut self.tops[bin];
+        *top = heap::remove(pieces, *top, slot);
+        if *top == NONE {
             self.filled.remove(bin);
         }
     }
 
     /// The tightest piece in which `size` bytes fit at a multiple of `align`, the lowest of those.
+    #[inline(always)]
     pub(super) fn best(&self, pieces: &Pieces, size: u64, align: u64) -> Slot {
-        let found = self.filled.at_least(self.bin(size));
-        if align > 1 << self.shift || found == Some(self.last) {
+        let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
+        if align > 1 << self.shift || bin == self.last {
             return self.search(pieces, size, align);
         }
-        let Some(bin) = found else {
-            return if self.waiting_len >= size { self.waiting } else { NONE };
-        };
-        let top = self.tops[bin];
-        let waiting = self.bin(self.waiting_len);
-        let in_front = waiting < bin || waiting == bin && self.waiting_start < pieces[top].start;
-        if self.waiting_len >= size && in_front { self.waiting } else { top }
+        let top = self.tops.get(bin).copied().unwrap_or(NONE);
+        // Where none waits that is the guard, whose length is nothing.
+        let waiting = &pieces[self.waiting];
+        if waiting.len < size {
+            return top;
+        }
+        let others = (bin as u64) << self.shift;
+        let behind =
+            others < waiting.len || others == waiting.len && pieces[top].start < waiting.start;
+        if behind && top != NONE { top } else { self.waiting }
     }
 
     /// The same where not every piece of a bin is long enough. O(pieces that are not).

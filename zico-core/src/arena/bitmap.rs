@@ -24,6 +24,7 @@ impl Bitmap {
         Self { low: vec![0; words], mid: vec![0; words.div_ceil(BITS)], high: 0 }
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, number: usize) {
         let (word, group) = (number / BITS, number / BITS / BITS);
         self.low[word] |= bit(number);
@@ -43,35 +44,41 @@ impl Bitmap {
     }
 
     /// The least member that is `number` or more.
+    #[inline(always)]
     pub(super) fn at_least(&self, number: usize) -> Option<usize> {
         let word = number / BITS;
-        if let Some(place) = next(*self.low.get(word)?, number % BITS) {
-            return Some(word * BITS + place);
+        let rest = self.low.get(word)? >> (number % BITS);
+        if rest != 0 {
+            return Some(number + rest.trailing_zeros() as usize);
         }
-        let word = self.word_at_least(word + 1)?;
-        Some(word * BITS + next(self.low[word], 0)?)
+        let word = self.word_above(word)?;
+        Some(word * BITS + self.low[word].trailing_zeros() as usize)
     }
 
-    /// The first word from `word` on that holds any.
-    fn word_at_least(&self, word: usize) -> Option<usize> {
+    /// The first word above `word` that holds any.
+    #[inline(always)]
+    fn word_above(&self, word: usize) -> Option<usize> {
         let group = word / BITS;
-        if let Some(place) = next(*self.mid.get(group)?, word % BITS) {
-            return Some(group * BITS + place);
+        let rest = above(self.mid[group], word);
+        if rest != 0 {
+            return Some(group * BITS + rest.trailing_zeros() as usize);
         }
-        // Less than 64 groups; the shift by 64 that may be asked for here finds none.
-        let group = next(self.high, group + 1)?;
-        Some(group * BITS + next(self.mid[group], 0)?)
+        let rest = above(self.high, group);
+        if rest == 0 {
+            return None;
+        }
+        let group = rest.trailing_zeros() as usize;
+        Some(group * BITS + self.mid[group].trailing_zeros() as usize)
     }
+}
+
+/// The bits of a word above the one for a number.
+const fn above(word: u64, number: usize) -> u64 {
+    word & (!1 << (number % BITS))
 }
 
 const fn bit(number: usize) -> u64 {
     1 << (number % BITS)
-}
-
-/// The first bit of a word that is set, from `from` on.
-fn next(word: u64, from: usize) -> Option<usize> {
-    let rest = if from < BITS { word >> from } else { 0 };
-    (rest != 0).then(|| from + rest.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

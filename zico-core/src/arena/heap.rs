@@ -12,13 +12,23 @@ fn key(pieces: &Pieces, slot: Slot) -> (u64, u64) {
 }
 
 /// Adds a piece. Returns the new top.
+#[inline]
 pub(super) fn push(pieces: &mut Pieces, top: Slot, slot: Slot) -> Slot {
     pieces[slot].links = Links::default();
     if top == NONE { slot } else { meld(pieces, top, slot) }
 }
 
 /// Takes a piece out. Returns the new top.
+#[inline]
 pub(super) fn remove(pieces: &mut Pieces, top: Slot, slot: Slot) -> Slot {
+    if slot == top && pieces[slot].links.child == NONE {
+        return NONE;
+    }
+    remove_among(pieces, top, slot)
+}
+
+/// The same where it is not alone.
+fn remove_among(pieces: &mut Pieces, top: Slot, slot: Slot) -> Slot {
     let Links { child, sibling, back } = pieces[slot].links;
     let orphans = if child == NONE { NONE } else { meld_siblings(pieces, child) };
     if slot == top {

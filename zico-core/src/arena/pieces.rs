@@ -89,11 +89,13 @@ impl Pieces {
     }
 
     /// Whether no block may be added.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.slab.len() >= FULL
     }
 
     /// The live block in a slot, if it is the one with this serial.
+    #[inline]
     pub(super) fn live(&self, slot: Slot, serial: u64) -> Option<&Piece> {
         let piece = self.slab.get(slot as usize)?;
         (piece.kind == Kind::Live && piece.serial == serial).then_some(piece)
@@ -115,6 +117,7 @@ impl Pieces {
     }
 
     /// Splits the first `len` bytes off a piece: they are a new piece of the same kind before it.
+    #[inline]
     pub(super) fn split_front(&mut self, slot: Slot, len: u64) -> Slot {
         let piece = &mut self[slot];
         let front = Piece::new(piece.kind, piece.start, len);
@@ -124,46 +127,40 @@ impl Pieces {
     }
 
     /// Makes a piece part of the one behind it. Returns that one.
+    #[inline]
     pub(super) fn join_next(&mut self, slot: Slot) -> Slot {
-        let Piece { start, len, prev, next, .. } = self[slot];
-        self[prev].next = next;
-        let joined = &mut self[next];
-        joined.prev = prev;
-        joined.start = start;
+        let slab = self.slab.as_mut_slice();
+        let piece = &mut slab[slot as usize];
+        let (start, len, prev, next) = (piece.start, piece.len, piece.prev, piece.next);
+        (piece.kind, piece.next) = (Kind::Absent, self.vacant);
+        self.vacant = slot;
+        slab[prev as usize].next = next;
+        let joined = &mut slab[next as usize];
+        (joined.start, joined.prev) = (start, prev);
         joined.len += len;
-        self.vacate(slot);
         next
     }
 
+    #[inline]
     fn insert_before(&mut self, next: Slot, mut piece: Piece) -> Slot {
-        let prev = self[next].prev;
-        (piece.prev, piece.next) = (prev, next);
+        if self.vacant == NONE {
+            self.extend();
+        }
         let slot = self.vacant;
-        let slot = if slot == NONE {
-            self.append(piece)
-        } else {
-            self.vacant = self[slot].next;
-            self[slot] = piece;
-            slot
-        };
-        self[prev].next = slot;
-        self[next].prev = slot;
+        let slab = self.slab.as_mut_slice();
+        let prev = core::mem::replace(&mut slab[next as usize].prev, slot);
+        slab[prev as usize].next = slot;
+        (piece.prev, piece.next) = (prev, next);
+        self.vacant = core::mem::replace(&mut slab[slot as usize], piece).next;
         slot
     }
 
+    /// Adds a slot in no use, where there is none.
     #[cold]
-    fn append(&mut self, piece: Piece) -> Slot {
+    fn extend(&mut self) {
         #[expect(clippy::cast_possible_truncation, reason = "see FULL")]
         let slot = self.slab.len() as Slot;
-        self.slab.push(piece);
-        slot
-    }
-
-    fn vacate(&mut self, slot: Slot) {
-        let vacant = self.vacant;
-        let piece = &mut self[slot];
-        piece.kind = Kind::Absent;
-        piece.next = vacant;
+        self.slab.push(Piece::new(Kind::Absent, 0, 0));
         self.vacant = slot;
     }
 }
@@ -172,12 +169,14 @@ impl Pieces {
 impl Index<Slot> for Pieces {
     type Output = Piece;
 
+    #[inline]
     fn index(&self, slot: Slot) -> &Piece {
         &self.slab[slot as usize]
     }
 }
 
 impl IndexMut<Slot> for Pieces {
+    #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Piece {
         &mut self.slab[slot as usize]
     }

@@ -27,6 +27,11 @@ impl Random {
 }
 
 impl Arena {
+    fn put(&mut self, size: u64, align: u64, serial: u64) -> Option<(Slot, u64)> {
+        let slot = self.place(size, align, serial)?;
+        Some((slot, self.start(slot)))
+    }
+
     fn all(&self) -> Vec<(Slot, Piece)> {
         let mut all = Vec::new();
         let mut at = self.pieces[NONE].next;
@@ -89,7 +94,7 @@ impl Pair {
     fn alloc(&mut self, size: u64, align: u64) -> bool {
         loop {
             self.serial += 1;
-            let placed = self.arena.place(size, align, self.serial);
+            let placed = self.arena.put(size, align, self.serial);
             assert_eq!(placed.map(|(_, at)| at), self.model.place(size, align));
             if let Some((slot, at)) = placed {
                 self.live.push((slot, self.serial, at, size));
@@ -105,8 +110,9 @@ impl Pair {
 
     fn free(&mut self, index: usize) {
         let (slot, serial, at, size) = self.live.swap_remove(index);
-        assert_eq!(self.arena.free(slot, serial, at), Some(self.model.free(at, size)));
-        assert_eq!(self.arena.free(slot, serial, at), None, "it is freed once");
+        assert!(self.arena.holds(slot, serial, at));
+        assert_eq!(self.arena.free(slot), self.model.free(at, size));
+        assert!(!self.arena.holds(slot, serial, at), "it is freed once");
     }
 
     fn check(&self) {
@@ -181,7 +187,7 @@ fn pages_can_come_late_and_go_to_another_block() {
             pair.model.back(&pages);
             pair.check();
             let size = random.size(2 * page);
-            let placed = pair.arena.place(size, align, step + 1);
+            let placed = pair.arena.put(size, align, step + 1);
             assert_eq!(placed.map(|(_, at)| at), pair.model.place(size, align));
             pair.live.extend(placed.map(|(slot, at)| (slot, step + 1, at, size)));
         } else if !pair.live.is_empty() {
@@ -198,7 +204,7 @@ fn pages_can_come_late_and_go_to_another_block() {
 fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
     let mut backed = 0;
     loop {
-        if let Some((slot, at)) = arena.place(size, GRANULE, 1) {
+        if let Some((slot, at)) = arena.put(size, GRANULE, 1) {
             return (slot, at, backed);
         }
         let pages = arena.plan(size, GRANULE).unwrap();
@@ -208,7 +214,8 @@ fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
 }
 
 fn take(arena: &mut Arena, (slot, at, _): (Slot, u64, usize)) -> Range<u64> {
-    arena.free(slot, 1, at).unwrap()
+    assert!(arena.holds(slot, 1, at));
+    arena.free(slot)
 }
 
 #[test]
@@ -254,13 +261,13 @@ fn a_full_range_is_no_place() {
 fn only_the_very_block_is_freed() {
     let mut arena = Arena::new(PAGE, 2 * PAGE);
     arena.back(&[0]);
-    let (slot, at) = arena.place(GRANULE, GRANULE, 7).unwrap();
+    let (slot, at) = arena.put(GRANULE, GRANULE, 7).unwrap();
     for (slot, serial, at) in
         [(slot, 6, at), (slot, 7, at + GRANULE), (slot + 1, 7, at), (NONE, 0, 0), (u32::MAX, 7, at)]
     {
-        assert_eq!(arena.free(slot, serial, at), None);
+        assert!(!arena.holds(slot, serial, at));
     }
     assert!(arena.is_live(at) && !arena.is_live(at + GRANULE));
-    assert_eq!(arena.free(slot, 7, at), Some(0..1));
+    assert_eq!((arena.holds(slot, 7, at), arena.free(slot)), (true, 0..1));
     assert!(!arena.is_live(at));
 }
