@@ -13,6 +13,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 
 use super::bitmap::Bitmap;
 use super::heap;
@@ -128,28 +129,27 @@ impl Bins {
     }
 
     /// Shows pieces of at least `len` bytes, and perhaps some that are less: the one that waits, then
-    /// those of the shortest bin first, in no order within it. Ends before the first bin of lengths
-    /// that are `enough`.
+    /// those of the shortest bin first, in the order of [`heap::visit`]. Ends at a break, and before
+    /// the bins behind one whose first piece got a no.
     pub(super) fn from(
         &self,
         pieces: &Pieces,
         len: u64,
-        mut show: impl FnMut(Slot),
-        enough: impl Fn(u64) -> bool,
-    ) {
+        mut show: impl FnMut(Slot) -> ControlFlow<(), bool>,
+    ) -> ControlFlow<()> {
         if self.waiting != NONE {
-            show(self.waiting);
+            show(self.waiting)?;
         }
-        let mut from = self.bin(len);
-        while let Some(bin) = self.filled.at_least(from) {
-            if enough((bin as u64) << self.shift) {
-                return;
-            }
-            heap::visit(pieces, self.tops[bin], |slot| {
-                show(slot);
-                true
-            });
+        let (mut from, mut more) = (self.bin(len), true);
+        while more && let Some(bin) = self.filled.at_least(from) {
+            let top = self.tops[bin];
+            heap::visit(pieces, top, |slot| {
+                let answer = show(slot)?;
+                more &= answer || slot != top;
+                ControlFlow::Continue(answer)
+            })?;
             from = bin + 1;
         }
+        ControlFlow::Continue(())
     }
 }

@@ -6,11 +6,11 @@
 //! whole page, such a range is less than two pages longer than its bare piece: with the bare pieces
 //! in bins by length, those that are too short or much too long are not looked at.
 //!
-//! Planning is O(bare pieces of about the right length), at most a piece for every other page;
+//! Planning is O(bare pieces of about the right length), and O(1) of those where they are many;
 //! taking over and giving up are O(1) a page. None depends on how many blocks live.
 
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use super::pieces::{Kind, NONE, Slot};
 use super::{Arena, aligned};
@@ -18,6 +18,10 @@ use super::{Arena, aligned};
 /// How many places are compared when an arena grows: of those in which the block fits, this many
 /// that are the tightest, and the one on top.
 const CANDIDATES: usize = 16;
+
+/// The most bare pieces that are looked at for those. An arena with more holes of about one length
+/// than this misses the tightest, but does not spend longer on a lease than the pool does.
+const LOOKED_AT: usize = 1 << 10;
 
 /// A free range, and where in it a block could be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,33 +45,39 @@ impl Arena {
         }
         let on_top = self.on_top(size, align);
         let longer = self.page_bytes().saturating_mul(2);
-        let mut inside = self.tightest(size, align, size.saturating_sub(longer));
+        let mut inside = self.tightest(size, align, size.saturating_sub(longer), LOOKED_AT);
         if inside.is_empty() && on_top.is_none() {
-            // A page that was leased for another block may still be whole, beside a bare piece.
-            inside = self.tightest(size, align, 0);
+            // The last resort. One page leased for another block may still be whole, beside a bare
+            // piece that is shorter than that.
+            inside = self.tightest(size, align, 0, usize::MAX);
         }
         let places = inside.into_iter().chain(on_top);
         let place = places.min_by_key(|place| self.missing(place, size).count())?;
         Some(self.missing(&place, size).collect())
     }
 
-    /// The tightest free ranges with bare pages in which a block fits, those by order of address
-    /// that are as tight. Bare pieces of less than `least` bytes are taken to be in none.
-    fn tightest(&self, size: u64, align: u64, least: u64) -> Vec<Candidate> {
-        let found = core::cell::RefCell::new(Vec::with_capacity(CANDIDATES + 1));
-        let show = |slot| {
-            let Some(candidate) = self.around(slot, size, align) else { return };
-            let mut found = found.borrow_mut();
-            let place = found.partition_point(|other| *other < candidate);
-            found.insert(place, candidate);
-            found.truncate(CANDIDATES);
-        };
-        let enough = |len| {
-            let found = found.borrow();
-            found.get(CANDIDATES - 1).is_some_and(|worst: &Candidate| worst.len < len)
-        };
-        self.bare.from(&self.pieces, least, show, enough);
-        found.into_inner()
+    /// The tightest free ranges with bare pages in which a block fits, by length and address. Looks
+    /// at so `many` bare pieces, and at few of less than `least` bytes.
+    fn tightest(&self, size: u64, align: u64, least: u64, mut many: usize) -> Vec<Candidate> {
+        let mut found: Vec<Candidate> = Vec::with_capacity(CANDIDATES);
+        let _ = self.bare.from(&self.pieces, least, |slot| {
+            many = many.checked_sub(1).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
+            let piece = &self.pieces[slot];
+            let worst = found.get(CANDIDATES - 1);
+            // A range is longer than its bare piece, or begins where that does.
+            if worst.is_some_and(|worst| (worst.len, worst.start) < (piece.len, piece.start)) {
+                return ControlFlow::Continue(false);
+            }
+            if let Some(candidate) = self.around(slot, size, align)
+                && worst.is_none_or(|worst| candidate < *worst)
+            {
+                found.truncate(CANDIDATES - 1);
+                let place = found.partition_point(|other| *other < candidate);
+                found.insert(place, candidate);
+            }
+            ControlFlow::Continue(true)
+        });
+        found
     }
 
     /// The free range around a bare piece. None if the block does not fit, and if the piece is not

@@ -4,6 +4,8 @@
 //! Adding is O(1), taking any piece out is O(log n) amortised. Most bins hold one or two pieces,
 //! where both come to a few stores; the heap is for the bins that hold thousands.
 
+use core::ops::ControlFlow;
+
 use super::pieces::{Links, NONE, Pieces, Slot};
 
 fn key(pieces: &Pieces, slot: Slot) -> (u64, u64) {
@@ -48,24 +50,28 @@ fn remove_among(pieces: &mut Pieces, top: Slot, slot: Slot) -> Slot {
 /// The first piece in the heap's order that is `fit`. O(pieces before it).
 pub(super) fn first(pieces: &Pieces, top: Slot, fit: impl Fn(Slot) -> bool) -> Slot {
     let mut best = NONE;
-    visit(pieces, top, |slot| {
+    let _ = visit(pieces, top, |slot| {
         let behind = best != NONE && key(pieces, best) < key(pieces, slot);
         if !behind && fit(slot) {
             best = slot;
         }
         // All below comes later in the order.
-        !behind && best != slot
+        ControlFlow::Continue(!behind && best != slot)
     });
     best
 }
 
-/// Shows every piece, parents before children; leaves out what is below one for which the answer is
-/// no.
-pub(super) fn visit(pieces: &Pieces, top: Slot, mut deeper: impl FnMut(Slot) -> bool) {
+/// Shows every piece, parents before children, until the answer is to break; leaves out what is below
+/// one for which it is no.
+pub(super) fn visit(
+    pieces: &Pieces,
+    top: Slot,
+    mut deeper: impl FnMut(Slot) -> ControlFlow<(), bool>,
+) -> ControlFlow<()> {
     let mut at = top;
     while at != NONE {
         let links = pieces[at].links;
-        if deeper(at) && links.child != NONE {
+        if deeper(at)? && links.child != NONE {
             at = links.child;
             continue;
         }
@@ -73,10 +79,11 @@ pub(super) fn visit(pieces: &Pieces, top: Slot, mut deeper: impl FnMut(Slot) -> 
             at = parent(pieces, at);
         }
         if at == top {
-            return;
+            break;
         }
         at = pieces[at].links.sibling;
     }
+    ControlFlow::Continue(())
 }
 
 fn parent(pieces: &Pieces, mut at: Slot) -> Slot {
@@ -155,9 +162,9 @@ mod tests {
         for (place, &least) in left.iter().enumerate() {
             assert_eq!(key(&pieces, top), least);
             let mut count = 0;
-            visit(&pieces, top, |_| {
+            let _ = visit(&pieces, top, |_| {
                 count += 1;
-                true
+                ControlFlow::Continue(true)
             });
             assert_eq!(count, left.len() - place, "all are seen once");
             let even = |slot: Slot| pieces[slot].start.is_multiple_of(2_000);

@@ -1,6 +1,7 @@
 //! The arena against its [model](super::model), and its own structure.
 
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 
 use super::model::Model;
 use super::pieces::Piece;
@@ -60,7 +61,10 @@ impl Arena {
         assert_eq!((end, self.pieces.last()), (self.top, before));
         for (bins, kind) in [(&self.ready, Kind::Ready), (&self.bare, Kind::Bare)] {
             let mut indexed = Vec::new();
-            bins.from(&self.pieces, 0, |slot| indexed.push(slot), |_| false);
+            let _ = bins.from(&self.pieces, 0, |slot| {
+                indexed.push(slot);
+                ControlFlow::Continue(true)
+            });
             indexed.sort_unstable();
             let mut slots: Vec<Slot> =
                 all.iter().filter(|(_, piece)| piece.kind == kind).map(|&(slot, _)| slot).collect();
