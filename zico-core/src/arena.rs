@@ -7,45 +7,74 @@
 //! on the budget known.
 //!
 //! Placement is exact best fit, ties to the lowest address: first among free bytes that are backed,
-//! else where the fewest pages have to be leased. When a free leaves whole pages empty they go back
-//! at once: that is the memory that other jobs can have.
+//! else where the fewest pages have to be leased ([`grow`]). When a free leaves whole pages empty
+//! they go back at once: that is the memory that other jobs can have.
+//!
+//! # How
+//!
+//! All below `top` is divided into [`pieces`]: live blocks, free bytes that are backed (*ready*) and
+//! free pages that are not (*bare*). They know their neighbours, so a block is split off and joined
+//! again in O(1). [`bins`] find the tightest of the ready pieces: best fit packs as well as a search
+//! tree by size, which we had before, at the price of a segregated fit. A ready piece holds no whole
+//! page but between a lease and the block that it was for, so there are few lengths, and each has a
+//! bin.
+//!
+//! A handle has its block's slot, so a free finds it in O(1), and its serial, so that nothing but
+//! this very block is freed. Placing and freeing are O(1) but for pieces of one length, O(log n) of
+//! those amortised; for alignments above a granule, the pieces that are long enough and do not fit
+//! are looked at too. Positions are sums of lengths that the range has room for, so none overflows.
+
+mod bins;
+mod bitmap;
+mod grow;
+mod heap;
+mod pieces;
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::extents::Extents;
 use crate::units::Bytes;
+use bins::Bins;
+use pieces::{Kind, NONE, Pieces};
+
+pub(crate) use pieces::Slot;
 
 /// Every block's size is rounded up to a multiple of this, and every address is one.
 pub(crate) const GRANULE: u64 = 512;
 
-/// How many places are compared when an arena grows.
-const CANDIDATES: usize = 16;
-
 /// All positions are offsets into the arena's range.
 pub(crate) struct Arena {
-    page_bytes: u64,
+    /// log2 of a page.
+    page_shift: u32,
     /// The range's length.
     len: u64,
     /// Below this lies every block there has been; a multiple of the page size.
     top: u64,
-    /// Free bytes below `top`, backed or not.
-    free: Extents,
-    /// Free bytes that are backed.
-    ready: Extents,
-    /// Whether a page below `top` is backed.
-    backed: Vec<bool>,
+    pieces: Pieces,
+    ready: Bins,
+    bare: Bins,
+    /// For each page below `top`, the bare piece that begins there.
+    bare_at: Vec<Slot>,
 }
 
 impl Arena {
+    /// An arena on a range of `len` bytes. A page is a power of two, and at least a granule.
     pub(crate) fn new(page_bytes: u64, len: u64) -> Self {
+        let page_shift = page_bytes.trailing_zeros();
         Self {
-            page_bytes,
+            page_shift,
             len,
             top: 0,
-            free: Extents::default(),
-            ready: Extents::default(),
-            backed: Vec::new(),
+            pieces: Pieces::new(),
+            // What holds no whole page is less than two pages long.
+            ready: Bins::new(GRANULE.trailing_zeros(), page_bytes.saturating_mul(2)),
+            bare: Bins::new(page_shift, len),
+            bare_at: Vec::new(),
         }
     }
 
@@ -54,69 +83,95 @@ impl Arena {
         Bytes::new(self.len)
     }
 
-    /// Places `size` bytes at a multiple of `align` where all is backed.
-    pub(crate) fn place(&mut self, size: u64, align: u64) -> Option<u64> {
-        let fits = |(start, len)| aligned(start, len, size, align);
-        let at = self.ready.at_least(size).find_map(fits)?;
-        self.free.remove(at, size);
-        self.ready.remove(at, size);
-        Some(at)
+    /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
+    /// multiples of a granule, and `align` is a power of two.
+    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<Slot> {
+        let mut slot = self.ready.best(&self.pieces, size, align);
+        if slot == NONE || self.pieces.is_full() {
+            return None;
+        }
+        self.ready.remove(&mut self.pieces, slot);
+        let piece = &self.pieces[slot];
+        // The piece fits, so the multiple exists and lies in it.
+        let gap = piece.start.wrapping_neg() & (align - 1);
+        if gap + size < piece.len {
+            let front = self.pieces.split_front(slot, gap + size);
+            self.ready.insert(&mut self.pieces, slot);
+            slot = front;
+        }
+        if gap > 0 {
+            let front = self.pieces.split_front(slot, gap);
+            self.ready.insert(&mut self.pieces, front);
+        }
+        let block = &mut self.pieces[slot];
+        (block.kind, block.serial) = (Kind::Live, serial);
+        Some(slot)
     }
 
-    /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
-    /// tightest place. None if the range is used up.
-    pub(crate) fn plan(&self, size: u64, align: u64) -> Option<Vec<u64>> {
-        let inside =
-            self.free.at_least(size).filter_map(|(start, len)| aligned(start, len, size, align));
-        let last = self.free.ending_at(self.top).unwrap_or(self.top);
-        let on_top = aligned(last, self.len.checked_sub(last)?, size, align);
-        let missing = |at| self.pages_of(at, size).filter(|&page| !self.is_backed(page));
-        let at = inside.take(CANDIDATES).chain(on_top).min_by_key(|&at| missing(at).count())?;
-        Some(missing(at).collect())
+    /// Where a block begins.
+    #[inline]
+    pub(crate) fn start(&self, slot: Slot) -> u64 {
+        self.pieces[slot].start
     }
 
-    /// Takes over pages that have been backed.
-    pub(crate) fn back(&mut self, pages: &[u64]) {
-        for &page in pages {
-            let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
-            if end > self.top {
-                self.free.add(self.top, end - self.top);
-                self.top = end;
-                self.backed.resize(self.pages_of(0, end).count(), false);
-            }
-            // Blocks lie only where all is backed, so the whole page is free.
-            self.ready.add(start, self.page_bytes);
-            self.set_backed(page, true);
+    /// Whether a slot has the live block with this serial, and that begins at `at`.
+    #[inline]
+    pub(crate) fn holds(&self, slot: Slot, serial: u64, at: u64) -> bool {
+        self.pieces.live(slot, serial).is_some_and(|block| block.start == at)
+    }
+
+    /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
+    pub(crate) fn free(&mut self, slot: Slot) -> Range<u64> {
+        let slot = self.join(slot, Kind::Ready);
+        let piece = &self.pieces[slot];
+        let last = piece.end() >> self.page_shift;
+        let within = piece.start & (self.page_bytes() - 1) != 0;
+        let first = (piece.start >> self.page_shift) + u64::from(within);
+        if first < last {
+            self.release(slot, first..last);
+            return first..last;
+        }
+        self.ready.insert(&mut self.pieces, slot);
+        0..0
+    }
+
+    /// Whether a live block begins at `at`. O(pieces): for the way that ends in an error.
+    pub(crate) fn is_live(&self, at: u64) -> bool {
+        self.pieces.any_order().any(|piece| piece.kind == Kind::Live && piece.start == at)
+    }
+
+    /// Makes a piece that is in no bins free, and joins it with its neighbours of the same kind.
+    /// Returns what it is part of now, which is in no bins either.
+    // Always inlined, as are the searches: most of what a free costs is here, and a call would save
+    // and restore as many registers again.
+    #[inline(always)]
+    fn join(&mut self, slot: Slot, kind: Kind) -> Slot {
+        let mut slot = slot;
+        self.pieces[slot].kind = kind;
+        let next = self.pieces[slot].next;
+        if self.pieces[next].kind == kind {
+            self.take_out(next, kind);
+            slot = self.pieces.join_next(slot);
+        }
+        let prev = self.pieces[slot].prev;
+        if self.pieces[prev].kind == kind {
+            self.take_out(prev, kind);
+            slot = self.pieces.join_next(prev);
+        }
+        slot
+    }
+
+    #[inline]
+    fn take_out(&mut self, slot: Slot, kind: Kind) {
+        if kind == Kind::Ready {
+            self.ready.remove(&mut self.pieces, slot);
+        } else {
+            self.remove_bare(slot);
         }
     }
 
-    /// Takes back a block. Returns the pages that this left empty, which are backed no more.
-    pub(crate) fn free(&mut self, start: u64, size: u64) -> Range<u64> {
-        self.free.add(start, size);
-        let (start, len) = self.ready.add(start, size);
-        let first = start.div_ceil(self.page_bytes);
-        let last = (start + len) / self.page_bytes;
-        if first >= last {
-            return 0..0;
-        }
-        self.ready.clear(first * self.page_bytes, (last - first) * self.page_bytes);
-        (first..last).for_each(|page| self.set_backed(page, false));
-        first..last
-    }
-
-    fn pages_of(&self, at: u64, size: u64) -> Range<u64> {
-        at / self.page_bytes..(at + size).div_ceil(self.page_bytes)
-    }
-
-    fn is_backed(&self, page: u64) -> bool {
-        usize::try_from(page).is_ok_and(|page| self.backed.get(page) == Some(&true))
-    }
-
-    fn set_backed(&mut self, page: u64, on: bool) {
-        if let Some(backed) = usize::try_from(page).ok().and_then(|page| self.backed.get_mut(page))
-        {
-            *backed = on;
-        }
+    const fn page_bytes(&self) -> u64 {
+        1 << self.page_shift
     }
 }
 
@@ -124,60 +179,4 @@ impl Arena {
 fn aligned(start: u64, len: u64, size: u64, align: u64) -> Option<u64> {
     let at = start.checked_next_multiple_of(align)?;
     (at.checked_add(size)? <= start.checked_add(len)?).then_some(at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PAGE: u64 = 1 << 21;
-
-    /// Grows where needed, as a job does.
-    fn put(arena: &mut Arena, size: u64) -> (u64, usize) {
-        if let Some(at) = arena.place(size, GRANULE) {
-            return (at, 0);
-        }
-        let pages = arena.plan(size, GRANULE).unwrap();
-        arena.back(&pages);
-        (arena.place(size, GRANULE).unwrap(), pages.len())
-    }
-
-    #[test]
-    fn blocks_share_pages_and_empty_pages_go_back() {
-        let mut arena = Arena::new(PAGE, 100 * PAGE);
-        assert_eq!(put(&mut arena, 3 * PAGE / 2), (0, 2));
-        assert_eq!(
-            put(&mut arena, 3 * PAGE / 2),
-            (3 * PAGE / 2, 1),
-            "it starts in a page half used"
-        );
-        assert_eq!(arena.free(0, 3 * PAGE / 2), 0..1, "the shared page stays");
-        assert_eq!(
-            put(&mut arena, PAGE / 2),
-            (PAGE, 0),
-            "the rest of the shared page is used first"
-        );
-        assert_eq!(put(&mut arena, PAGE), (0, 1), "the hole is filled before the arena grows");
-        assert_eq!(arena.free(3 * PAGE / 2, 3 * PAGE / 2), 2..3);
-        assert_eq!(arena.free(PAGE, PAGE / 2), 1..2);
-        assert_eq!(arena.free(0, PAGE), 0..1);
-    }
-
-    #[test]
-    fn growing_takes_the_place_with_the_fewest_new_pages() {
-        let mut arena = Arena::new(PAGE, 100 * PAGE);
-        let (low, _) = put(&mut arena, 4 * PAGE);
-        put(&mut arena, PAGE / 4);
-        assert_eq!(arena.free(low, 4 * PAGE), 0..4);
-        // In the hole it would take three pages, after the small block two.
-        assert_eq!(put(&mut arena, 11 * PAGE / 4), (17 * PAGE / 4, 2));
-    }
-
-    #[test]
-    fn a_full_range_is_no_place() {
-        let mut arena = Arena::new(PAGE, 2 * PAGE);
-        assert_eq!(put(&mut arena, 2 * PAGE), (0, 2));
-        assert_eq!(arena.plan(GRANULE, GRANULE), None);
-        assert_eq!(Arena::new(PAGE, 2 * PAGE).plan(u64::MAX - 511, GRANULE), None);
-    }
 }

@@ -3,11 +3,9 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use hashbrown::HashMap;
-
 use crate::account::Pulse;
 use crate::admission::Begin;
-use crate::arena::{Arena, GRANULE};
+use crate::arena::{Arena, GRANULE, Slot};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::lease::Want;
@@ -48,7 +46,34 @@ impl Request {
 pub struct Block {
     address: Addr,
     bytes: Bytes,
+    /// Which of all the job's blocks it is.
     serial: u64,
+    job: JobKey,
+    home: Home,
+}
+
+/// Which arena has a block, and in which slot. One word: handles are copied at once after they have
+/// been made, and a word that was written in parts stalls whoever reads it whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Home(u64);
+
+impl Home {
+    const fn new(lifetime: Lifetime, slot: Slot) -> Self {
+        Self((slot as u64) << 2 | lifetime.index() as u64)
+    }
+
+    const fn lifetime(self) -> Lifetime {
+        match self.0 & 3 {
+            0 => Lifetime::Persistent,
+            1 => Lifetime::Iteration,
+            _ => Lifetime::Transient,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
+    const fn slot(self) -> Slot {
+        (self.0 >> 2) as Slot
+    }
 }
 
 impl Block {
@@ -76,27 +101,21 @@ pub struct Job<D: Device> {
     memory: Mutex<Memory>,
 }
 
-/// A job's arenas and live blocks.
+/// A job's arenas.
 struct Memory {
+    job: JobKey,
     arenas: [Arena; 3],
     /// Where their ranges begin.
-    bases: Vec<Addr>,
+    bases: [Addr; 3],
     /// A thread is leasing pages; what it gets decides what the next one needs.
     growing: bool,
     /// Another thread has been told to wait for that.
     awaited: bool,
-    live: HashMap<u64, Live>,
-    serial: u64,
-}
-
-struct Live {
-    at: u64,
-    size: u64,
-    lifetime: Lifetime,
     serial: u64,
 }
 
 impl<D: Device> Job<D> {
+    #[expect(clippy::needless_pass_by_value, reason = "the caller is done with the bases")]
     pub(crate) fn new(
         shared: Arc<Shared<D>>,
         key: JobKey,
@@ -106,14 +125,9 @@ impl<D: Device> Job<D> {
     ) -> Self {
         let page_bytes = shared.region.value();
         let arenas = Lifetime::ALL.map(|_| Arena::new(page_bytes, len.value()));
-        let memory = Memory {
-            arenas,
-            bases,
-            growing: false,
-            awaited: false,
-            live: HashMap::new(),
-            serial: 0,
-        };
+        // One for each lifetime.
+        let bases = Lifetime::ALL.map(|lifetime| bases[lifetime.index()]);
+        let memory = Memory { job: key, arenas, bases, growing: false, awaited: false, serial: 0 };
         Self { shared, key, pulse, memory: Mutex::new(memory) }
     }
 
@@ -155,38 +169,47 @@ impl<D: Device> Job<D> {
 
     /// Allocates device memory.
     ///
-    /// O(log live blocks) while the job's arenas have room; else a lease from the pool, which may
+    /// O(1) while the job's arenas have room, O(log free pieces of one size) amortised; else a lease from the pool, which may
     /// have to create regions on the device.
     ///
     /// # Errors
     /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
     /// changed then, and the call can be repeated.
+    #[inline]
     pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
         let align = request.align.value().max(GRANULE);
         let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
         let (Some(size), true) =
             (size, align.is_power_of_two() && align <= self.shared.region.value())
         else {
-            return Err(AllocError::Invalid {
-                bytes: request.bytes,
-                align: request.align,
-                region: self.shared.region,
-            });
+            return Err(self.invalid(request));
         };
         let placed = self.memory.lock().place(request, size, align);
-        let block = match placed {
-            Some(block) => block,
-            None => self.grow_and_place(request, size, align)?,
+        let Some(block) = placed else {
+            return self.grow_and_place(request, size, align);
         };
+        self.tick();
+        Ok(block)
+    }
+
+    #[cold]
+    fn invalid(&self, request: Request) -> AllocError<D::Error> {
+        let Request { bytes, align, .. } = request;
+        AllocError::Invalid { bytes, align, region: self.shared.region }
+    }
+
+    /// Counts an allocation or a free, and looks at the job that waits for this one, if any.
+    #[inline]
+    fn tick(&self) {
         if self.pulse.tick() {
             self.shared.admit();
         }
-        Ok(block)
     }
 
     /// Leases the pages that the block needs and places it there. The job's lock is not held
     /// meanwhile: another thread may place blocks where there is room, and if that takes the place
     /// away, it goes round once more.
+    #[cold]
     fn grow_and_place(
         &self,
         request: Request,
@@ -209,6 +232,7 @@ impl<D: Device> Job<D> {
             }
             leased?;
             if let Some(block) = block.flatten() {
+                self.tick();
                 return Ok(block);
             }
         }
@@ -235,14 +259,13 @@ impl<D: Device> Job<D> {
     ///
     /// # Errors
     /// If the block is not live in this job.
+    #[inline]
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
-        let (lifetime, pages) = self.memory.lock().free(block)?;
+        let pages = self.memory.lock().free(block)?;
         if !pages.is_empty() {
-            self.shared.give_back(self.key, lifetime, pages);
+            self.shared.give_back(self.key, block.home.lifetime(), pages);
         }
-        if self.pulse.tick() {
-            self.shared.admit();
-        }
+        self.tick();
         Ok(())
     }
 
@@ -286,27 +309,41 @@ impl<D: Device> Drop for Job<D> {
 }
 
 impl Memory {
+    #[inline]
     fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
-        let arena = request.lifetime.index();
-        let at = self.arenas[arena].place(size, align)?;
-        // A range lies within the address space, and `at` within the range.
-        let address = self.bases[arena].checked_add(Bytes::new(at))?;
-        self.serial += 1;
-        let live = Live { at, size, lifetime: request.lifetime, serial: self.serial };
-        self.live.insert(address.value(), live);
-        Some(Block { address, bytes: request.bytes, serial: self.serial })
+        let Request { bytes, lifetime, .. } = request;
+        let (arena, base) = (&mut self.arenas[lifetime.index()], self.bases[lifetime.index()]);
+        let serial = self.serial + 1;
+        let slot = arena.place(size, align, serial)?;
+        self.serial = serial;
+        // A range lies within the address space, and the block within the range.
+        let address = base.checked_add(Bytes::new(arena.start(slot)))?;
+        Some(Block { address, bytes, serial, job: self.job, home: Home::new(lifetime, slot) })
     }
 
-    fn free(&mut self, block: Block) -> Result<(Lifetime, core::ops::Range<u64>), FreeError> {
-        let address = block.address.value();
-        match self.live.get(&address) {
-            None => Err(FreeError::NotLive(block.address)),
-            Some(live) if live.serial != block.serial => Err(FreeError::Stale(block.address)),
-            Some(&Live { at, size, lifetime, .. }) => {
-                self.live.remove(&address);
-                let pages = self.arenas[lifetime.index()].free(at, size);
-                Ok((lifetime, pages))
-            }
+    #[inline]
+    fn free(&mut self, block: Block) -> Result<core::ops::Range<u64>, FreeError> {
+        let Block { address, serial, home, .. } = block;
+        let lifetime = home.lifetime().index();
+        let (arena, base) = (&mut self.arenas[lifetime], self.bases[lifetime]);
+        let at = address.offset_from(base).filter(|_| block.job == self.job);
+        if at.is_some_and(|at| arena.holds(home.slot(), serial, at.value())) {
+            Ok(arena.free(home.slot()))
+        } else {
+            Err(self.not_freed(address))
+        }
+    }
+
+    /// Why a block that is not there cannot be freed.
+    #[cold]
+    fn not_freed(&self, address: Addr) -> FreeError {
+        let is_live = |(arena, &base): (&Arena, &Addr)| {
+            address.offset_from(base).is_some_and(|at| arena.is_live(at.value()))
+        };
+        if self.arenas.iter().zip(&self.bases).any(is_live) {
+            FreeError::Stale(address)
+        } else {
+            FreeError::NotLive(address)
         }
     }
 }

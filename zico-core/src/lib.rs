@@ -71,7 +71,6 @@ mod budget;
 mod choose;
 mod device;
 mod error;
-mod extents;
 mod job;
 mod lease;
 mod ledger;

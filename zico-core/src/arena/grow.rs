@@ -1,0 +1,216 @@
+//! Pages come and go: which ones to lease for a block, taking them over, giving up what is empty.
+//!
+//! A free range of an arena is a run of free pieces, ready and bare in turns. Where no ready piece
+//! fits, a block's place has bare pages in it, so the candidates are the bare pieces, each with the
+//! ready ones around it, and what lies above `top`. As no ready piece beside a bare one holds a
+//! whole page, such a range is less than two pages longer than its bare piece: with the bare pieces
+//! in bins by length, those that are too short or much too long are not looked at.
+//!
+//! Planning is O(bare pieces of about the right length), and O(1) of those where they are many;
+//! taking over and giving up are O(1) a page. None depends on how many blocks live.
+
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+
+use super::pieces::{Kind, NONE, Slot};
+use super::{Arena, aligned};
+
+/// How many places are compared when an arena grows: of those in which the block fits, this many
+/// that are the tightest, and the one on top.
+const CANDIDATES: usize = 16;
+
+/// The most bare pieces that are looked at for those. An arena with more holes of about one length
+/// than this misses the tightest, but does not spend longer on a lease than the pool does.
+const LOOKED_AT: usize = 1 << 10;
+
+/// A free range, and where in it a block could be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    len: u64,
+    start: u64,
+    at: u64,
+    first: Slot,
+}
+
+impl Arena {
+    /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
+    /// tightest place, then the lowest. None if the range is used up.
+    pub(crate) fn plan(&self, size: u64, align: u64) -> Option<Vec<u64>> {
+        if self.pieces.is_full() {
+            return None;
+        }
+        if self.ready.best(&self.pieces, size, align) != NONE {
+            // Another thread has made room since this one found none.
+            return Some(Vec::new());
+        }
+        let on_top = self.on_top(size, align);
+        let longer = self.page_bytes().saturating_mul(2);
+        let mut inside = self.tightest(size, align, size.saturating_sub(longer), LOOKED_AT);
+        if inside.is_empty() && on_top.is_none() {
+            // The last resort. One page leased for another block may still be whole, beside a bare
+            // piece that is shorter than that.
+            inside = self.tightest(size, align, 0, usize::MAX);
+        }
+        let places = inside.into_iter().chain(on_top);
+        let place = places.min_by_key(|place| self.missing(place, size).count())?;
+        Some(self.missing(&place, size).collect())
+    }
+
+    /// The tightest free ranges with bare pages in which a block fits, by length and address. Looks
+    /// at so `many` bare pieces, and at few of less than `least` bytes.
+    fn tightest(&self, size: u64, align: u64, least: u64, mut many: usize) -> Vec<Candidate> {
+        let mut found: Vec<Candidate> = Vec::with_capacity(CANDIDATES);
+        let _ = self.bare.from(&self.pieces, least, |slot| {
+            many = many.checked_sub(1).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
+            let piece = &self.pieces[slot];
+            let worst = found.get(CANDIDATES - 1);
+            // A range is longer than its bare piece, or begins where that does.
+            if worst.is_some_and(|worst| (worst.len, worst.start) < (piece.len, piece.start)) {
+                return ControlFlow::Continue(false);
+            }
+            if let Some(candidate) = self.around(slot, size, align)
+                && worst.is_none_or(|worst| candidate < *worst)
+            {
+                found.truncate(CANDIDATES - 1);
+                let place = found.partition_point(|other| *other < candidate);
+                found.insert(place, candidate);
+            }
+            ControlFlow::Continue(true)
+        });
+        found
+    }
+
+    /// The free range around a bare piece. None if the block does not fit, and if the piece is not
+    /// the first bare one in it, so that no range is looked at twice.
+    fn around(&self, slot: Slot, size: u64, align: u64) -> Option<Candidate> {
+        let mut first = slot;
+        let mut before = self.pieces[slot].prev;
+        while self.pieces[before].kind.is_free() {
+            if self.pieces[before].kind == Kind::Bare {
+                return None;
+            }
+            first = before;
+            before = self.pieces[first].prev;
+        }
+        let mut behind = self.pieces[slot].next;
+        while self.pieces[behind].kind.is_free() {
+            behind = self.pieces[behind].next;
+        }
+        let end = if behind == NONE { self.top } else { self.pieces[behind].start };
+        let start = self.pieces[first].start;
+        let at = aligned(start, end - start, size, align)?;
+        Some(Candidate { len: end - start, start, at, first })
+    }
+
+    /// The place that begins in the last free range, or above all, and may go on above `top`.
+    fn on_top(&self, size: u64, align: u64) -> Option<Candidate> {
+        let (mut first, mut start) = (NONE, self.top);
+        let mut last = self.pieces.last();
+        while self.pieces[last].kind.is_free() {
+            (first, start) = (last, self.pieces[last].start);
+            last = self.pieces[last].prev;
+        }
+        let len = self.len.checked_sub(start)?;
+        let at = aligned(start, len, size, align)?;
+        Some(Candidate { len, start, at, first })
+    }
+
+    /// The pages that a place needs and that are not backed.
+    fn missing(&self, place: &Candidate, size: u64) -> impl Iterator<Item = u64> {
+        let (at, end) = (place.at, place.at + size);
+        let bare = core::iter::successors(Some(place.first), |&slot| Some(self.pieces[slot].next))
+            .map(|slot| &self.pieces[slot])
+            .take_while(move |piece| piece.kind.is_free() && piece.start < end)
+            .filter(move |piece| piece.kind == Kind::Bare && piece.end() > at)
+            .flat_map(move |piece| self.pages_of(piece.start.max(at), piece.end().min(end)));
+        bare.chain(self.pages_of(self.top.max(at), end))
+    }
+
+    /// The pages that a range touches; none if it ends before it begins.
+    fn pages_of(&self, start: u64, end: u64) -> Range<u64> {
+        start >> self.page_shift..end.div_ceil(self.page_bytes())
+    }
+
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, pages: &[u64]) {
+        for &page in pages {
+            let start = page << self.page_shift;
+            if start >= self.top {
+                self.raise(start + self.page_bytes());
+            }
+            let Some(slot) = self.cut_bare(start) else { continue };
+            let slot = self.join(slot, Kind::Ready);
+            self.ready.insert(&mut self.pieces, slot);
+        }
+    }
+
+    /// Makes all below a new top the arena's, nothing of it backed.
+    fn raise(&mut self, top: u64) {
+        let slot = self.pieces.push(Kind::Bare, self.top, top - self.top);
+        self.top = top;
+        if let Ok(pages) = usize::try_from(top >> self.page_shift) {
+            self.bare_at.resize(pages, NONE);
+        }
+        let slot = self.join(slot, Kind::Bare);
+        self.insert_bare(slot);
+    }
+
+    /// Cuts one page out of the bare piece that it lies in. The page is in no bins then.
+    fn cut_bare(&mut self, start: u64) -> Option<Slot> {
+        let page = usize::try_from(start >> self.page_shift).ok()?;
+        // Mostly the first page of its piece, or else not far behind: what is backed is what has
+        // just been planned, from the front of a bare piece on.
+        let piece = *self.bare_at.get(..=page)?.iter().rfind(|&&slot| slot != NONE)?;
+        let (from, end) = (self.pieces[piece].start, self.pieces[piece].end());
+        if start >= end {
+            return None;
+        }
+        self.remove_bare(piece);
+        if from < start {
+            let front = self.pieces.split_front(piece, start - from);
+            self.insert_bare(front);
+        }
+        if start + self.page_bytes() == end {
+            return Some(piece);
+        }
+        let page = self.pieces.split_front(piece, self.page_bytes());
+        self.insert_bare(piece);
+        Some(page)
+    }
+
+    /// Gives up the pages that lie in a ready piece, which is in no bins: they are bare then, and
+    /// what is left of the piece before and behind them is ready.
+    #[cold]
+    pub(super) fn release(&mut self, slot: Slot, pages: Range<u64>) {
+        let (first, last) = (pages.start << self.page_shift, pages.end << self.page_shift);
+        let (start, end) = (self.pieces[slot].start, self.pieces[slot].end());
+        if start < first {
+            let front = self.pieces.split_front(slot, first - start);
+            self.ready.insert(&mut self.pieces, front);
+        }
+        let mut middle = slot;
+        if last < end {
+            middle = self.pieces.split_front(slot, last - first);
+            self.ready.insert(&mut self.pieces, slot);
+        }
+        let middle = self.join(middle, Kind::Bare);
+        self.insert_bare(middle);
+    }
+
+    fn insert_bare(&mut self, slot: Slot) {
+        self.bare.insert(&mut self.pieces, slot);
+        self.mark_bare(self.pieces[slot].start, slot);
+    }
+
+    pub(super) fn remove_bare(&mut self, slot: Slot) {
+        self.bare.remove(&mut self.pieces, slot);
+        self.mark_bare(self.pieces[slot].start, NONE);
+    }
+
+    fn mark_bare(&mut self, start: u64, slot: Slot) {
+        let page = usize::try_from(start >> self.page_shift).ok();
+        if let Some(at) = page.and_then(|page| self.bare_at.get_mut(page)) {
+            *at = slot;
+        }
+    }
+}

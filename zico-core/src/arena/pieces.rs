@@ -1,0 +1,183 @@
+//! The pieces that an address range is divided into, in the order of their addresses.
+//!
+//! A slab of nodes, doubly linked by slot number: a piece finds its neighbours in O(1), which is all
+//! that splitting and joining need (what boundary tags do where the metadata lies in the memory
+//! itself). A slot that is given up is the first to be used again, while it is still in the cache.
+//!
+//! The first slot is the guard. It is the neighbour of the first piece and of the last, and is of no
+//! kind, so that nothing ever has to ask whether there is a neighbour. Nothing else points at it,
+//! hence it stands for "none" everywhere else.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// The number of a piece. It stays the same while the piece lives.
+pub(crate) type Slot = u32;
+
+/// No piece; among neighbours, the guard.
+pub(super) const NONE: Slot = 0;
+
+/// A range with this many pieces takes no more blocks. What frees and leases add beyond is less than
+/// three pieces for each page: slots never run out.
+const FULL: usize = 1 << 31;
+
+/// What a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The guard, or a slot in no use.
+    Absent,
+    /// A block.
+    Live,
+    /// Free, and all of it is backed.
+    Ready,
+    /// Free, and none of it is backed: whole pages.
+    Bare,
+}
+
+impl Kind {
+    pub(super) const fn is_free(self) -> bool {
+        matches!(self, Self::Ready | Self::Bare)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// Tells the block from others that have had its slot.
+    pub(super) serial: u64,
+    pub(super) prev: Slot,
+    /// In a slot that is in no use, the next such slot.
+    pub(super) next: Slot,
+    pub(super) links: Links,
+    pub(super) kind: Kind,
+}
+
+/// The place of a free piece in the heap of its bin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Links {
+    /// The first child.
+    pub(super) child: Slot,
+    /// The next child of the same parent.
+    pub(super) sibling: Slot,
+    /// The child before, or the parent.
+    pub(super) back: Slot,
+}
+
+impl Piece {
+    const fn new(kind: Kind, start: u64, len: u64) -> Self {
+        let links = Links { child: NONE, sibling: NONE, back: NONE };
+        Self { start, len, serial: 0, prev: NONE, next: NONE, links, kind }
+    }
+
+    /// The first byte after it. Within the range, whose length is a u64.
+    pub(super) const fn end(&self) -> u64 {
+        self.start + self.len
+    }
+}
+
+pub(super) struct Pieces {
+    slab: Vec<Piece>,
+    /// The first slot in no use.
+    vacant: Slot,
+}
+
+impl Pieces {
+    pub(super) fn new() -> Self {
+        Self { slab: vec![Piece::new(Kind::Absent, 0, 0)], vacant: NONE }
+    }
+
+    /// Whether no block may be added.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.slab.len() >= FULL
+    }
+
+    /// The live block in a slot, if it is the one with this serial.
+    #[inline]
+    pub(super) fn live(&self, slot: Slot, serial: u64) -> Option<&Piece> {
+        let piece = self.slab.get(slot as usize)?;
+        (piece.kind == Kind::Live && piece.serial == serial).then_some(piece)
+    }
+
+    /// Every piece in no order, for the way that ends in an error.
+    pub(super) fn any_order(&self) -> impl Iterator<Item = &Piece> {
+        self.slab.iter()
+    }
+
+    /// The last piece, or the guard.
+    pub(super) fn last(&self) -> Slot {
+        self[NONE].prev
+    }
+
+    /// Adds a piece behind all others.
+    pub(super) fn push(&mut self, kind: Kind, start: u64, len: u64) -> Slot {
+        self.insert_before(NONE, Piece::new(kind, start, len))
+    }
+
+    /// Splits the first `len` bytes off a piece: they are a new piece of the same kind before it.
+    #[inline]
+    pub(super) fn split_front(&mut self, slot: Slot, len: u64) -> Slot {
+        let piece = &mut self[slot];
+        let front = Piece::new(piece.kind, piece.start, len);
+        piece.start += len;
+        piece.len -= len;
+        self.insert_before(slot, front)
+    }
+
+    /// Makes a piece part of the one behind it. Returns that one.
+    #[inline]
+    pub(super) fn join_next(&mut self, slot: Slot) -> Slot {
+        let slab = self.slab.as_mut_slice();
+        let piece = &mut slab[slot as usize];
+        let (start, len, prev, next) = (piece.start, piece.len, piece.prev, piece.next);
+        (piece.kind, piece.next) = (Kind::Absent, self.vacant);
+        self.vacant = slot;
+        slab[prev as usize].next = next;
+        let joined = &mut slab[next as usize];
+        (joined.start, joined.prev) = (start, prev);
+        joined.len += len;
+        next
+    }
+
+    #[inline]
+    fn insert_before(&mut self, next: Slot, mut piece: Piece) -> Slot {
+        if self.vacant == NONE {
+            self.extend();
+        }
+        let slot = self.vacant;
+        let slab = self.slab.as_mut_slice();
+        let prev = core::mem::replace(&mut slab[next as usize].prev, slot);
+        slab[prev as usize].next = slot;
+        (piece.prev, piece.next) = (prev, next);
+        self.vacant = core::mem::replace(&mut slab[slot as usize], piece).next;
+        slot
+    }
+
+    /// Adds a slot in no use, where there is none.
+    #[cold]
+    fn extend(&mut self) {
+        #[expect(clippy::cast_possible_truncation, reason = "see FULL")]
+        let slot = self.slab.len() as Slot;
+        self.slab.push(Piece::new(Kind::Absent, 0, 0));
+        self.vacant = slot;
+    }
+}
+
+/// Every slot that is stored anywhere is one that the slab has, which never shrinks.
+impl Index<Slot> for Pieces {
+    type Output = Piece;
+
+    #[inline]
+    fn index(&self, slot: Slot) -> &Piece {
+        &self.slab[slot as usize]
+    }
+}
+
+impl IndexMut<Slot> for Pieces {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Piece {
+        &mut self.slab[slot as usize]
+    }
+}
