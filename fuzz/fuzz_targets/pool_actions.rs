@@ -18,10 +18,19 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
             job,
             kib: u64::from(u16::arbitrary(bytes)?) % 20_000,
             align: bytes.int_in_range(9..=22)?,
-            lifetime: *bytes.choose(&Lifetime::ALL)?,
+            lifetime: if bool::arbitrary(bytes)? {
+                Some(*bytes.choose(&Lifetime::ALL)?)
+            } else {
+                None
+            },
         },
         8..=10 => Call::Free { job, which: u8::arbitrary(bytes)?.into() },
-        11 | 12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
+        11 => Call::UseElsewhere {
+            job,
+            which: u8::arbitrary(bytes)?.into(),
+            micros: u8::arbitrary(bytes)?.into(),
+        },
+        12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
         13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
         14 => match bytes.int_in_range(0..=2u8)? {
             0 => Call::Trim { mib: bytes.int_in_range(0..=32)? },

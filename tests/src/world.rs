@@ -17,7 +17,7 @@ use zico_core::{
     Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::{
-    Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
+    Access, Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
 };
 
 /// How many jobs there are at most.
@@ -40,8 +40,8 @@ pub enum Call {
         kib: u64,
         /// At a multiple of two to this power.
         align: u32,
-        /// For how long.
-        lifetime: Lifetime,
+        /// For how long; none if that is to be learned.
+        lifetime: Option<Lifetime>,
     },
     /// Free one of the live blocks, then try to free it again.
     Free {
@@ -49,6 +49,15 @@ pub enum Call {
         job: usize,
         /// Which, modulo the number of live blocks.
         which: usize,
+    },
+    /// Enqueue work on a stream of its own that uses one of the live blocks.
+    UseElsewhere {
+        /// Who.
+        job: usize,
+        /// Which, modulo the number of live blocks.
+        which: usize,
+        /// How long the work runs.
+        micros: u64,
     },
     /// Enqueue work.
     Launch {
@@ -87,7 +96,16 @@ struct Tenant {
     job: Job<Faulty<MockDevice>>,
     stream: MockStream,
     running: bool,
-    live: Vec<(Block, Claim)>,
+    /// Another stream, for some of its work.
+    side: MockStream,
+    live: Vec<Live>,
+}
+
+struct Live {
+    block: Block,
+    claim: Claim,
+    /// The other stream's work uses it.
+    elsewhere: bool,
 }
 
 /// A pool on a device that may fail, its jobs, and what the model knows of them.
@@ -120,6 +138,7 @@ impl World {
             Call::BeginOrEnd(job) => self.begin_or_end(job),
             Call::Alloc { job, kib, align, lifetime } => self.alloc(job, kib, align, lifetime),
             Call::Free { job, which } => self.free(job, which),
+            Call::UseElsewhere { job, which, micros } => self.use_elsewhere(job, which, micros),
             Call::Launch { job, micros } => {
                 if let Some(tenant) = &self.tenants[job] {
                     self.device
@@ -165,15 +184,19 @@ impl World {
     fn join_or_leave(&mut self, i: usize) {
         match self.tenants[i].take() {
             Some(tenant) => {
-                for (_, claim) in tenant.live {
-                    self.device.disown(tenant.stream, claim).unwrap();
+                let count = tenant.live.len();
+                for live in tenant.live {
+                    disown(&self.device, (tenant.stream, tenant.side), live);
                 }
+                assert_eq!(tenant.job.leave().blocks.len(), count, "what is live is leaked");
             }
             None => {
                 let stream = self.device.add_stream();
                 let job = self.pool.join(format!("job {i}"), stream);
                 let Ok(job) = job else { return };
-                self.tenants[i] = Some(Tenant { job, stream, running: false, live: Vec::new() });
+                let side = self.device.add_stream();
+                self.tenants[i] =
+                    Some(Tenant { job, stream, side, running: false, live: Vec::new() });
             }
         }
     }
@@ -190,10 +213,15 @@ impl World {
         }
     }
 
-    fn alloc(&mut self, i: usize, kib: u64, align: u32, lifetime: Lifetime) {
+    fn alloc(&mut self, i: usize, kib: u64, align: u32, lifetime: Option<Lifetime>) {
         let Some(tenant) = &mut self.tenants[i] else { return };
         let align = Bytes::new(1 << align);
-        match tenant.job.alloc(Request::new(Bytes::kib(kib), lifetime).aligned(align)) {
+        let bytes = Bytes::kib(kib);
+        let request = match lifetime {
+            Some(lifetime) => Request::new(bytes, lifetime),
+            None => Request::learned(bytes).named("learned"),
+        };
+        match tenant.job.alloc(request.aligned(align)) {
             Ok(block) => {
                 assert_eq!(block.address().value() % align.value(), 0);
                 let address = block.address();
@@ -201,7 +229,7 @@ impl World {
                     .device
                     .own(tenant.stream, i.try_into().unwrap(), address, block.bytes())
                     .unwrap();
-                tenant.live.push((block, claim));
+                tenant.live.push(Live { block, claim, elsewhere: false });
             }
             Err(AllocError::Busy(shortage)) => assert_eq!(shortage.budget, self.pool.budget()),
             Err(AllocError::OutOfMemory(why)) => {
@@ -222,10 +250,31 @@ impl World {
         if tenant.live.is_empty() {
             return;
         }
-        let (block, claim) = tenant.live.swap_remove(which % tenant.live.len());
-        self.device.disown(tenant.stream, claim).unwrap();
+        let live = tenant.live.swap_remove(which % tenant.live.len());
+        let block = live.block;
+        disown(&self.device, (tenant.stream, tenant.side), live);
         tenant.job.free(block).unwrap();
         assert_eq!(tenant.job.free(block), Err(FreeError::NotLive(block.address())));
+        let stale = tenant.job.record_use(block, tenant.side);
+        assert_eq!(stale, Err(FreeError::NotLive(block.address())));
+    }
+
+    fn use_elsewhere(&mut self, i: usize, which: usize, micros: u64) {
+        let Some(tenant) = &mut self.tenants[i] else { return };
+        if tenant.live.is_empty() {
+            return;
+        }
+        let which = which % tenant.live.len();
+        let live = &mut tenant.live[which];
+        live.elsewhere = true;
+        tenant.job.record_use(live.block, tenant.side).unwrap();
+        // The block's contents come from the job's own stream.
+        let ready = self.device.record(tenant.stream).unwrap();
+        self.device.order_after(tenant.side, &ready).unwrap();
+        let (addr, len) = (live.block.address(), live.block.bytes());
+        let access = Access { owner: i.try_into().unwrap(), addr, len };
+        let work = Ticks::micros(micros);
+        self.device.launch_touching(tenant.side, work, Utilisation::FULL, &[access]).unwrap();
     }
 
     /// Panics if a promise is broken.
@@ -242,8 +291,16 @@ impl World {
         assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
         assert_eq!(books.held, usage.physical, "the books against the device");
         for tenant in self.tenants.iter().flatten() {
-            let live: u64 = tenant.live.iter().map(|(block, _)| block.bytes().value()).sum();
+            let live: u64 = tenant.live.iter().map(|live| live.block.bytes().value()).sum();
             let held = tenant.job.held();
+            let stats = tenant.job.stats();
+            assert_eq!(stats.requested.current.value(), live);
+            assert!(stats.active.current >= stats.allocated.current);
+            assert_eq!(stats.reserved.current, held.total());
+            for counter in [stats.requested, stats.allocated, stats.active, stats.reserved] {
+                assert_eq!(counter.current.checked_add(counter.freed), Some(counter.allocated));
+                assert!(counter.peak >= counter.current);
+            }
             assert!(held.total().value() - held.draining.value() >= live, "a live block is leased");
         }
     }
@@ -269,4 +326,13 @@ impl World {
         assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
         assert_eq!(self.device.violations(), []);
     }
+}
+
+/// The claim on a block ends: after the job's own work, and after that of the other stream.
+fn disown(device: &MockDevice, (own, side): (MockStream, MockStream), live: Live) {
+    if live.elsewhere {
+        let passed = device.record(own).unwrap();
+        device.order_after(side, &passed).unwrap();
+    }
+    device.disown(if live.elsewhere { side } else { own }, live.claim).unwrap();
 }

@@ -11,7 +11,7 @@ use zico_tests::world::{Call, JOBS, World};
 fn call() -> impl Strategy<Value = Call> {
     let job = 0..JOBS;
     let kib = prop_oneof![Just(0), 1..64u64, 1024..3000u64, 3000..20_000u64];
-    let lifetime = prop::sample::select(Lifetime::ALL.as_slice());
+    let lifetime = prop::option::weighted(0.75, prop::sample::select(Lifetime::ALL.as_slice()));
     let operations = prop_oneof![
         Just(Operations::empty()),
         Just(Operations::CREATE),
@@ -26,6 +26,8 @@ fn call() -> impl Strategy<Value = Call> {
         12 => (job.clone(), kib, 9..22u32, lifetime)
             .prop_map(|(job, kib, align, lifetime)| Call::Alloc { job, kib, align, lifetime }),
         8 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
+        3 => (job.clone(), any::<usize>(), 0..500u64)
+            .prop_map(|(job, which, micros)| Call::UseElsewhere { job, which, micros }),
         6 => (job, 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
         3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
         2 => Just(Call::Poll),

@@ -6,10 +6,12 @@ use alloc::vec::Vec;
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
+use crate::memory::Memory;
 use crate::profile::{Profile, Recorder, Step};
 use crate::space::{Moment, Space};
-use crate::sync::{Arc, AtomicU32, Ordering};
-use crate::units::{Progress, Regions, Ticks};
+use crate::stats::{Counter, Stats};
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::units::{Bytes, Progress, Regions, Ticks};
 
 /// A claim is taken to be larger by this part of it, and one region: iterations vary a little.
 const CLAIM_MARGIN: u32 = 64;
@@ -43,6 +45,16 @@ impl Pulse {
     pub(crate) fn watch(&self, progress: Progress) {
         self.watch.store(progress.value(), Ordering::Relaxed);
     }
+}
+
+/// Regions given up together, to be fenced.
+pub(crate) struct Batch<S> {
+    pub(crate) number: u64,
+    pub(crate) regions: Vec<usize>,
+    /// Where the fence is to be recorded ...
+    pub(crate) stream: S,
+    /// ... once that stream waits for these.
+    pub(crate) joins: Vec<S>,
 }
 
 /// Regions given up together, and the event that says when the device is done with them.
@@ -97,12 +109,19 @@ pub(crate) struct Account<D: Device> {
     pub(crate) profile: Option<Profile>,
     last: Option<Profile>,
     /// The last two iterations made the same number of operations.
-    settled: bool,
+    pub(crate) settled: bool,
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
     /// The most that it has leased.
     pub(crate) peak_leased: u32,
+    /// Regions that have been charged to the job, again and again.
+    pub(crate) charged: u64,
+    /// Streams whose work uses what the job has given up, and that its own has to wait for before
+    /// the next fence.
+    pub(crate) joins: Vec<D::Stream>,
+    /// The job's arenas, which it has a lock of its own for.
+    pub(crate) memory: Arc<Mutex<Memory<D>>>,
     /// The job has left; the account goes when all its fences have passed.
     pub(crate) gone: bool,
 }
@@ -113,6 +132,7 @@ impl<D: Device> Account<D> {
         stream: D::Stream,
         spaces: Vec<Space<D::Range>>,
         pulse: Arc<Pulse>,
+        memory: Arc<Mutex<Memory<D>>>,
     ) -> Self {
         Self {
             name,
@@ -132,8 +152,24 @@ impl<D: Device> Account<D> {
             iterations: 0,
             peak: 0,
             peak_leased: 0,
+            charged: 0,
+            joins: Vec::new(),
+            memory,
             gone: false,
         }
+    }
+
+    /// What its blocks come to, with the regions that back them.
+    pub(crate) fn stats(&self, blocks: Stats, region: Bytes) -> Stats {
+        let bytes = |regions: u64| Bytes::new(regions.saturating_mul(region.value()));
+        let current = u64::from(self.leased_total()) + u64::from(self.draining);
+        let reserved = Counter {
+            current: bytes(current),
+            peak: bytes(self.peak.into()),
+            allocated: bytes(self.charged),
+            freed: bytes(self.charged.saturating_sub(current)),
+        };
+        Stats { reserved, ..blocks }
     }
 
     pub(crate) fn persistent(&self) -> u32 {

@@ -87,8 +87,11 @@ impl<D: Device> Ledger<D> {
         true
     }
 
+    /// Refuses a job whose iterations are known not to fit. One whose iterations vary may try, alone.
     fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
-        let Some(account) = self.accounts.get(&job) else { return Ok(()) };
+        let Some(account) = self.accounts.get(&job).filter(|account| account.settled) else {
+            return Ok(());
+        };
         let kept: u32 = self.accounts.values().map(Account::persistent).sum();
         let peak = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
         if !self.policy.hands_over() || u64::from(kept) + u64::from(peak) <= u64::from(self.target)
@@ -167,7 +170,9 @@ impl<D: Device> Ledger<D> {
         let candidate = self.accounts.get(&job).and_then(|account| account.profile.as_ref());
         if running.is_empty() {
             // Nothing to wait for, unless a job has kept something from its last iteration.
-            let fits = candidate.is_none_or(|profile| profile.claim().value() <= room);
+            let kept: u32 = self.accounts.values().map(Account::persistent).sum();
+            let most = self.target.saturating_sub(kept);
+            let fits = candidate.is_none_or(|profile| profile.claim().value().min(most) <= room);
             return (fits || !self.policy.hands_over()).then_some(Ticks::ZERO);
         }
         let view = View { room: Regions::new(room), running: &running, candidate };

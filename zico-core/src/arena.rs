@@ -40,7 +40,7 @@ use core::ops::Range;
 
 use crate::units::Bytes;
 use bins::Bins;
-use pieces::{Kind, NONE, Pieces};
+use pieces::{Kind, NONE, PARKED, Pieces};
 
 pub(crate) use pieces::Slot;
 
@@ -114,6 +114,29 @@ impl Arena {
         self.pieces[slot].start
     }
 
+    /// How long a piece is.
+    #[inline]
+    pub(crate) fn len_of(&self, slot: Slot) -> u64 {
+        self.pieces[slot].len
+    }
+
+    /// A live block is no longer known by its serial, and its place not free yet.
+    pub(crate) fn park(&mut self, slot: Slot) {
+        self.pieces[slot].serial = PARKED;
+    }
+
+    /// The live blocks in no order: where each begins, its length and its serial.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let live = self.pieces.any_order().filter(|piece| piece.is_live());
+        live.map(|piece| (piece.start, piece.len, piece.serial))
+    }
+
+    /// The longest piece that is free and backed. O(pieces): for the way that ends in an error.
+    pub(crate) fn largest_free(&self) -> Bytes {
+        let ready = self.pieces.any_order().filter(|piece| piece.kind == Kind::Ready);
+        Bytes::new(ready.map(|piece| piece.len).max().unwrap_or(0))
+    }
+
     /// Whether a slot has the live block with this serial, and that begins at `at`.
     #[inline]
     pub(crate) fn holds(&self, slot: Slot, serial: u64, at: u64) -> bool {
@@ -137,7 +160,7 @@ impl Arena {
 
     /// Whether a live block begins at `at`. O(pieces): for the way that ends in an error.
     pub(crate) fn is_live(&self, at: u64) -> bool {
-        self.pieces.any_order().any(|piece| piece.kind == Kind::Live && piece.start == at)
+        self.pieces.any_order().any(|piece| piece.is_live() && piece.start == at)
     }
 
     /// Makes a piece that is in no bins free, and joins it with its neighbours of the same kind.

@@ -142,7 +142,7 @@ pub enum FreeError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeginError {
-    /// The job's iterations cannot fit beside what the other jobs keep.
+    /// The job's iterations, which were alike so far, cannot fit beside what the other jobs keep.
     NeverFits {
         /// The job that asks.
         job: Arc<str>,

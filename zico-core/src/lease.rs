@@ -104,6 +104,7 @@ impl<D: Device> Ledger<D> {
         let moment = account.moment();
         for backing in backings {
             account.leased[lifetime.index()] += 1;
+            account.charged += u64::from(backing.from != From::Own);
             account.spaces[lifetime.index()].set(backing.page, |page| page.usage.begin(moment));
         }
         if let Some(run) = account.run() {

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::account::{Account, Fence, Phase};
+use crate::account::{Account, Batch, Fence, Phase};
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
@@ -84,21 +84,20 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    pub(crate) fn join(&mut self, account: Account<D>) -> JobKey {
-        let key = self.next;
+    /// A key that no job has had.
+    pub(crate) fn new_key(&mut self) -> JobKey {
         self.next += 1;
-        self.accounts.insert(key, account);
-        key
+        self.next
     }
 
     /// A range that was reserved for a job which could not join is to go.
     pub(crate) fn abandon(&mut self, range: D::Range) {
-        self.departed.push((self.next, Lifetime::Persistent, Space::new(range)));
-        self.next += 1;
+        let nobody = self.new_key();
+        self.departed.push((nobody, Lifetime::Persistent, Space::new(range)));
     }
 
     /// The job gives up all it has. The account stays until the device has passed it.
-    pub(crate) fn leave(&mut self, job: JobKey, now: Ticks) {
+    pub(crate) fn leave(&mut self, job: JobKey, streams: Vec<D::Stream>, now: Ticks) {
         for region in 0..self.regions.len() {
             if let State::Leased(place) = self.regions[region].state
                 && place.job == job
@@ -111,6 +110,7 @@ impl<D: Device> Ledger<D> {
             account.end(now);
             account.phase = Phase::Idle;
             account.gone = true;
+            account.joins.extend(streams);
         }
         self.epoch += 1;
         self.tighten();
@@ -178,11 +178,16 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Closes a job's open batch: its regions are to be fenced by an event recorded from now on.
-    pub(crate) fn close_batch(&mut self, job: JobKey) -> Option<(D::Stream, u64, Vec<usize>)> {
+    pub(crate) fn close_batch(&mut self, job: JobKey) -> Option<Batch<D::Stream>> {
         let account = self.accounts.get_mut(&job).filter(|account| !account.pending.is_empty())?;
-        let batch = account.batch;
+        let number = account.batch;
         account.batch += 1;
-        Some((account.stream, batch, core::mem::take(&mut account.pending)))
+        Some(Batch {
+            number,
+            regions: core::mem::take(&mut account.pending),
+            stream: account.stream,
+            joins: core::mem::take(&mut account.joins),
+        })
     }
 
     pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) {
@@ -193,16 +198,17 @@ impl<D: Device> Ledger<D> {
     }
 
     /// No event could be recorded: the regions join the batch that is open now.
-    pub(crate) fn reopen(&mut self, job: JobKey, closed: u64, regions: Vec<usize>) {
+    pub(crate) fn reopen(&mut self, job: JobKey, closed: Batch<D::Stream>) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
-        for &region in &regions {
+        for &region in &closed.regions {
             if let State::Draining { job: owner, batch } = &mut self.regions[region].state
-                && (*owner, *batch) == (job, closed)
+                && (*owner, *batch) == (job, closed.number)
             {
                 *batch = account.batch;
             }
         }
-        account.pending.extend(regions);
+        account.pending.extend(closed.regions);
+        account.joins.extend(closed.joins);
     }
 
     /// The oldest fence of a job, to be looked at outside the lock.

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::account::Fence;
+use crate::account::{Batch, Fence};
 use crate::choose::{Backing, Grant};
 use crate::device::{Device, Passed};
 use crate::error::AllocError;
@@ -135,18 +135,28 @@ impl<D: Device> Shared<D> {
     /// Fences a job's open batch.
     pub(crate) fn fence(&self, job: JobKey) -> Result<(), D::Error> {
         let closed = self.ledger.lock().close_batch(job);
-        let Some((stream, batch, regions)) = closed else { return Ok(()) };
-        match self.device.record(stream) {
+        let Some(batch) = closed else { return Ok(()) };
+        match self.record(&batch) {
             Ok(event) => {
+                let Batch { number: batch, regions, .. } = batch;
                 let event = Arc::new(event);
                 self.ledger.lock().fenced(job, Fence { batch, regions, event });
                 Ok(())
             }
             Err(error) => {
-                self.ledger.lock().reopen(job, batch, regions);
+                self.ledger.lock().reopen(job, batch);
                 Err(error)
             }
         }
+    }
+
+    /// An event after all work that uses the regions of a batch.
+    fn record(&self, batch: &Batch<D::Stream>) -> Result<D::Event, D::Error> {
+        for &other in &batch.joins {
+            let event = self.device.record(other)?;
+            self.device.order_after(batch.stream, &event)?;
+        }
+        self.device.record(batch.stream)
     }
 
     /// Fences the open batches that are due, frees all that the device has passed, and clears up

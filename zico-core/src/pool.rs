@@ -14,6 +14,7 @@ use crate::error::PoolError;
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
+use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -169,12 +170,15 @@ impl<D: Device> Pool<D> {
                 }
             }
         }
-        let bases = ranges.iter().map(|range| shared.device.base(range)).collect();
+        // One for each lifetime.
+        let bases = Lifetime::ALL.map(|lifetime| shared.device.base(&ranges[lifetime.index()]));
         let spaces = ranges.into_iter().map(Space::new).collect();
         let pulse = Arc::new(Pulse::new());
-        let account = Account::new(name.into(), stream, spaces, pulse.clone());
-        let key = shared.ledger.lock().join(account);
-        Ok(Job::new(shared.clone(), key, bases, len, pulse))
+        let key = shared.ledger.lock().new_key();
+        let memory = Arc::new(Mutex::new(Memory::new(key, bases, shared.region, len)));
+        let account = Account::new(name.into(), stream, spaces, pulse.clone(), memory.clone());
+        shared.ledger.lock().accounts.insert(key, account);
+        Ok(Job { shared: shared.clone(), key, stream, pulse, memory })
     }
 
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever
@@ -257,10 +261,11 @@ impl<D: Device> Pool<D> {
         &self.shared.device
     }
 
-    /// The books as they stand. O(jobs).
+    /// The books as they stand. O(regions + blocks).
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.shared.ledger.lock())
+        let (snapshot, memories) = Snapshot::of(&self.shared.ledger.lock());
+        snapshot.complete(&memories)
     }
 }
 

@@ -41,10 +41,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The job is gone: all it had drains.
-    pub(crate) fn leave(&self, job: JobKey) {
+    /// The job is gone: all it had drains, under a fence that comes after the work of these streams.
+    pub(crate) fn leave(&self, job: JobKey, streams: Vec<D::Stream>) {
         let now = self.device.now();
-        self.ledger.lock().leave(job, now);
+        self.ledger.lock().leave(job, streams, now);
         // A failure leaves the batch open, which the next poll fences.
         let _ = self.fence(job);
         self.admit();

@@ -7,8 +7,10 @@ use crate::account::{Account, Phase};
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
+use crate::memory::Memory;
 use crate::region::{Region, State};
-use crate::sync::Arc;
+use crate::stats::Stats;
+use crate::sync::{Arc, Mutex};
 use crate::units::Bytes;
 
 /// What is charged to one job, in whole regions.
@@ -71,8 +73,9 @@ pub enum Activity {
 }
 
 /// One job in a [`Snapshot`].
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct JobSnapshot {
     /// Its name.
     pub name: Arc<str>,
@@ -80,6 +83,12 @@ pub struct JobSnapshot {
     pub activity: Activity,
     /// What is charged to it.
     pub held: Held,
+    /// Its blocks in figures.
+    pub stats: Stats,
+    /// Leased, and no block's: what is left of regions that have one.
+    pub stranded: Bytes,
+    /// The largest block that would fit in what it has leased.
+    pub largest_free: Bytes,
     /// Iterations that have ended.
     pub iterations: u64,
 }
@@ -126,55 +135,108 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> Self {
-        let region = Bytes::new(ledger.page_bytes);
+    /// The books, and the jobs' memory, to be looked at without holding on to the books.
+    pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> (Self, Vec<Arc<Mutex<Memory<D>>>>) {
         let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
         let idle = |region: &&Region<D::Memory>| {
             (region.state == State::Free && region.memory.is_some())
                 || region.state == State::Retiring
         };
-        let free = ledger.regions.iter().filter(idle).count();
+        let region = Bytes::new(ledger.page_bytes);
         let job = |account: &Account<D>| JobSnapshot {
             name: account.name.clone(),
-            activity: match account.phase {
-                _ if account.gone => Activity::Left,
-                Phase::Idle => Activity::Idle,
-                Phase::Waiting(_) => Activity::Waiting,
-                Phase::Running(_) if account.is_stalled() => Activity::Stalled,
-                Phase::Admitted | Phase::Running(_) => Activity::Running,
-            },
+            activity: Activity::of(account),
             held: Held::of(account, region),
+            stats: account.stats(Stats::default(), region),
+            stranded: Bytes::ZERO,
+            largest_free: Bytes::ZERO,
             iterations: account.iterations,
         };
-        Self {
+        let snapshot = Self {
             budget: bytes(ledger.target as usize),
             held: bytes(ledger.created()),
-            free: bytes(free),
+            free: bytes(ledger.regions.iter().filter(idle).count()),
             counts: ledger.counts,
             jobs: ledger.accounts.values().map(job).collect(),
+        };
+        (snapshot, ledger.accounts.values().map(|account| account.memory.clone()).collect())
+    }
+
+    /// Fills in what the jobs themselves know. A job that goes on meanwhile may be a step further
+    /// there than in the books.
+    pub(crate) fn complete<D: Device>(mut self, memories: &[Arc<Mutex<Memory<D>>>]) -> Self {
+        for (job, memory) in self.jobs.iter_mut().zip(memories) {
+            if job.activity == Activity::Left {
+                continue;
+            }
+            let memory = memory.lock();
+            job.stats = Stats { reserved: job.stats.reserved, ..memory.stats };
+            job.largest_free = memory.largest_free();
+            let leased = job.held.total().saturating_sub(job.held.draining);
+            job.stranded = leased.saturating_sub(job.stats.active.current);
+        }
+        self
+    }
+}
+
+impl Activity {
+    fn of<D: Device>(account: &Account<D>) -> Self {
+        match account.phase {
+            _ if account.gone => Self::Left,
+            Phase::Idle => Self::Idle,
+            Phase::Waiting(_) => Self::Waiting,
+            Phase::Running(_) if account.is_stalled() => Self::Stalled,
+            Phase::Admitted | Phase::Running(_) => Self::Running,
         }
     }
 }
 
 impl fmt::Display for Snapshot {
+    /// A line for the pool and a table of the jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { leases, leased, denied, creates, destroys, maps, unmaps, fences, orders } =
+            self.counts;
         writeln!(f, "budget {}, held {}, free {}", self.budget, self.held, self.free)?;
+        writeln!(
+            f,
+            "{leases} leases of {leased} regions, {denied} denied; device calls: {creates} create, \
+             {destroys} destroy, {maps} map, {unmaps} unmap, {fences} record, {orders} order"
+        )?;
+        let width = self.jobs.iter().map(|job| job.name.chars().count()).max().unwrap_or(0).max(4);
+        write!(f, "{:<width$}  {:<8} {:>10}", "job", "does", "iterations")?;
+        for column in COLUMNS {
+            write!(f, " {column:>12}")?;
+        }
+        writeln!(f)?;
         for job in &self.jobs {
-            let held = &job.held;
-            writeln!(
-                f,
-                "  {}: {:?}, {} iterations, holds {} (persistent {}, iteration {}, transient {}, \
-                 draining {})",
-                job.name,
-                job.activity,
-                job.iterations,
-                held.total(),
-                held.persistent,
-                held.iteration,
-                held.transient,
-                held.draining,
-            )?;
+            let activity = alloc::format!("{:?}", job.activity);
+            write!(f, "{:<width$}  {activity:<8} {:>10}", job.name, job.iterations)?;
+            for bytes in job.columns() {
+                write!(f, " {:>12}", alloc::format!("{bytes}"))?;
+            }
+            writeln!(f)?;
         }
         Ok(())
+    }
+}
+
+const COLUMNS: [&str; 9] = [
+    "persistent",
+    "iteration",
+    "transient",
+    "draining",
+    "peak",
+    "allocated",
+    "requested",
+    "stranded",
+    "largest free",
+];
+
+impl JobSnapshot {
+    fn columns(&self) -> [Bytes; COLUMNS.len()] {
+        let Held { persistent, iteration, transient, draining, peak, .. } = self.held;
+        let (allocated, requested) = (self.stats.allocated.current, self.stats.requested.current);
+        let (stranded, largest) = (self.stranded, self.largest_free);
+        [persistent, iteration, transient, draining, peak, allocated, requested, stranded, largest]
     }
 }

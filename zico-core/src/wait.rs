@@ -13,7 +13,8 @@ use core::task::{Context, Poll};
 use crate::admission::Begin;
 use crate::device::Device;
 use crate::error::{AllocError, BeginError};
-use crate::job::{Block, Job, Request};
+use crate::job::Job;
+use crate::memory::{Block, Request};
 use crate::shared::Shared;
 use crate::sync::Ordering;
 

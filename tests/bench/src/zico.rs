@@ -3,7 +3,7 @@
 //! zico can be told more than its peers: of each block, whether it outlives the iteration, lives within
 //! one, or is a temporary of one operator. It places the three apart. The traces say that with hindsight,
 //! from how long each block did live; a runtime says it from where it allocates, and may be wrong about
-//! some. The peers are told sizes only, and so is zico with [`Told::Sizes`].
+//! some. The peers are told sizes only, and so is zico with [`Told::Sizes`]: it learns the rest.
 //!
 //! It also does more: memory goes back to the pool in whole regions as soon as they are empty, for other
 //! jobs to have. So its peak is reached at one moment; the peers hold theirs from then on.
@@ -25,8 +25,10 @@ pub const REGION: Bytes = Bytes::mib(2);
 pub enum Told {
     /// Its size and how long it lives.
     Lifetimes,
-    /// Its size, as the peers: all blocks are placed together.
+    /// Its size, as the peers; lifetimes are learned.
     Sizes,
+    /// The same, and nothing is learned: all blocks are placed together.
+    Nothing,
 }
 
 /// Takes zico through a job in program order: nothing is launched, so the device has passed a free when
@@ -70,11 +72,12 @@ impl Run {
         for step in steps {
             match *step {
                 Step::Alloc { block, bytes, lifetime } => {
-                    let lifetime = match self.told {
-                        Told::Lifetimes => lifetime,
-                        Told::Sizes => Lifetime::Iteration,
+                    let request = match self.told {
+                        Told::Lifetimes => Request::new(bytes, lifetime),
+                        Told::Sizes => Request::learned(bytes),
+                        Told::Nothing => Request::new(bytes, Lifetime::Iteration),
                     };
-                    let placed = self.job.alloc(Request::new(bytes, lifetime))?;
+                    let placed = self.job.alloc(request)?;
                     self.blocks[block.index()] = Some(placed);
                 }
                 Step::Free { block } => {

@@ -18,6 +18,9 @@ pub(crate) type Slot = u32;
 /// No piece; among neighbours, the guard.
 pub(super) const NONE: Slot = 0;
 
+/// The serial of a block that has been freed and whose place is not free yet. No other block has it.
+pub(super) const PARKED: u64 = u64::MAX;
+
 /// A range with this many pieces takes no more blocks. What frees and leases add beyond is less than
 /// three pieces for each page: slots never run out.
 const FULL: usize = 1 << 31;
@@ -69,6 +72,11 @@ impl Piece {
     const fn new(kind: Kind, start: u64, len: u64) -> Self {
         let links = Links { child: NONE, sibling: NONE, back: NONE };
         Self { start, len, serial: 0, prev: NONE, next: NONE, links, kind }
+    }
+
+    /// Whether it is a block that has not been freed.
+    pub(super) fn is_live(&self) -> bool {
+        self.kind == Kind::Live && self.serial != PARKED
     }
 
     /// The first byte after it. Within the range, whose length is a u64.

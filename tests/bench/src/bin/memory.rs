@@ -2,7 +2,7 @@
 //! whole run, that is the setup and all recorded iterations.
 //!
 //! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
-//! knows as little as its peers. *On a device*: with lifetimes, on the mock device, behind which the
+//! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a device*: with lifetimes, on the mock device, behind which the
 //! host runs ahead. The models say in their modules what they leave out.
 //!
 //! ```text
@@ -16,11 +16,12 @@ use zico_bench::zico::{self, Told};
 use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
 use zico_mock::bundled;
 
-const HEADER: [&str; 10] = [
+const HEADER: [&str; 11] = [
     "trace",
     "live MiB",
     "zico, program order",
     "zico, told sizes only",
+    "zico, one arena",
     "zico, on a device",
     "PyTorch, expandable",
     "PyTorch, default",
@@ -40,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let peaks = [
             zico::in_program_order(&trace, Told::Lifetimes)?,
             zico::in_program_order(&trace, Told::Sizes)?,
+            zico::in_program_order(&trace, Told::Nothing)?,
             zico::on_a_device(&trace)?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),

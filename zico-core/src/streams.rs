@@ -1,0 +1,99 @@
+//! Blocks that several streams use.
+//!
+//! A job's work runs in order on its own stream, so what it frees it may have again at once. Where
+//! another stream uses a block as well, nothing orders that stream's work before the block's next
+//! use. So a block with such uses is *parked* when it is freed: an event is recorded on each of those
+//! streams, and the block's bytes are free when all have passed. When the job is short of memory, when
+//! its iteration ends or it leaves, its own stream is made to wait for them on the device instead:
+//! from there on all is in that stream's order again, and the fences of the regions hold.
+
+use alloc::vec::Vec;
+
+use crate::arena::Slot;
+use crate::device::{Device, Passed};
+use crate::error::FreeError;
+use crate::job::Job;
+use crate::lifetime::Lifetime;
+use crate::memory::Block;
+
+/// A freed block that other streams may still use.
+pub(crate) struct Parked<D: Device> {
+    pub(crate) lifetime: Lifetime,
+    pub(crate) slot: Slot,
+    pub(crate) waits: Vec<Wait<D>>,
+}
+
+/// A stream that used a block, and the event after its last use.
+pub(crate) struct Wait<D: Device> {
+    pub(crate) stream: D::Stream,
+    /// None until it could be recorded.
+    event: Option<D::Event>,
+}
+
+impl<D: Device> Wait<D> {
+    pub(crate) const fn new(stream: D::Stream) -> Self {
+        Self { stream, event: None }
+    }
+}
+
+impl<D: Device> Job<D> {
+    /// Says that work enqueued on another stream uses a block, or will, until the block is freed.
+    /// Work on that stream has to be ordered after the job's own by the caller, where it needs to be.
+    /// The block's memory is used again only after that stream's work as well: when the device has
+    /// passed it, or, where memory is short, when the job's own stream waits for it. O(1).
+    ///
+    /// # Errors
+    /// If the block is not live in this job.
+    pub fn record_use(&self, block: Block, stream: D::Stream) -> Result<(), FreeError> {
+        if stream == self.stream {
+            return self.memory.lock().check(block);
+        }
+        self.memory.lock().use_on(block, stream)
+    }
+
+    /// A block has been freed that other streams use: notes how far they are.
+    #[cold]
+    pub(crate) fn park(&self, mut parked: Parked<D>) {
+        for wait in &mut parked.waits {
+            // A failure leaves it for later; an event recorded then covers as much and more.
+            wait.event = self.shared.device.record(wait.stream).ok();
+        }
+        let mut memory = self.memory.lock();
+        memory.parked.push(parked);
+        let running = memory.habits.is_inside();
+        drop(memory);
+        if !running {
+            self.unpark(true);
+        }
+    }
+
+    /// Frees the parked blocks whose streams have passed. With `order`, the job's own stream is made
+    /// to wait for the others, so that all are free. What the device refuses stays parked.
+    pub(crate) fn unpark(&self, order: bool) {
+        let parked = core::mem::take(&mut self.memory.lock().parked);
+        let mut left = Vec::new();
+        for mut block in parked {
+            block.waits.retain_mut(|wait| !self.is_over(wait, order));
+            if block.waits.is_empty() {
+                let pages = self.memory.lock().release(block.lifetime, block.slot);
+                self.give_back(block.lifetime, pages);
+            } else {
+                left.push(block);
+            }
+        }
+        if !left.is_empty() {
+            self.memory.lock().parked.append(&mut left);
+        }
+    }
+
+    /// Whether a stream's use of a block is over, as far as the job's own stream is concerned.
+    fn is_over(&self, wait: &mut Wait<D>, order: bool) -> bool {
+        let device = &self.shared.device;
+        if wait.event.is_none() {
+            wait.event = device.record(wait.stream).ok();
+        }
+        let Some(event) = &wait.event else { return false };
+        matches!(device.query(event), Ok(Passed::Yes))
+            || (order && device.order_after(self.stream, event).is_ok())
+    }
+}
