@@ -453,7 +453,7 @@ fn a_budget_that_cannot_be_is_refused() {
 #[test]
 fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
     let (device, pool) = pool(10, TimeShift);
-    let mut job = Waves::join(&device, &pool, 1, &[7], 1);
+    let mut job = Waves::join(&device, &pool, 1, &[7], 2);
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
     let other = pool.join("other", device.add_stream()).unwrap();
     assert_eq!(other.begin(), Ok(Begin::Started));
@@ -462,4 +462,82 @@ fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
     pool.set_budget(regions(5)).unwrap();
     assert_ne!(pool.generation(), generation);
     assert!(matches!(job.job.begin(), Err(BeginError::NeverFits { .. })));
+}
+
+/// I3: a block that another stream uses comes back only after that stream's work, and if memory is
+/// short the job's own stream waits for it instead of the host.
+#[test]
+fn a_block_that_another_stream_uses_waits_for_it() {
+    let (device, pool) = pool(2, TimeShift);
+    let (own, side) = (device.add_stream(), device.add_stream());
+    let job = pool.join("job", own).unwrap();
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    let (block, claim) = owned(&device, &job, own, 1, 1);
+    let access = Access { owner: 1, addr: block.address(), len: block.bytes() };
+    job.record_use(block, side).unwrap();
+    let work = Ticks::micros(100);
+    device.launch_touching(side, work, Utilisation::FULL, &[access]).unwrap();
+    device.disown(side, claim).unwrap();
+    job.free(block).unwrap();
+    assert_eq!(job.free(block), Err(FreeError::NotLive(block.address())));
+    let stats = job.stats();
+    assert_eq!((stats.allocated.current, stats.active.current), (Bytes::ZERO, REGION));
+    // There is another region: nothing waits.
+    let (second, second_claim) = owned(&device, &job, own, 1, 1);
+    assert_ne!(second.address(), block.address());
+    assert_eq!(device.calls().of(Operation::OrderAfter), 0);
+    // There is none left: the job's stream waits.
+    let (third, third_claim) = owned(&device, &job, own, 1, 1);
+    assert_eq!(third.address(), block.address());
+    assert_eq!(device.calls().of(Operation::OrderAfter), 1);
+    assert_eq!(job.stats().active.current, regions(2));
+    for (block, claim) in [(second, second_claim), (third, third_claim)] {
+        device.disown(own, claim).unwrap();
+        job.free(block).unwrap();
+    }
+    device.run_until_idle();
+    assert_eq!(device.violations(), []);
+}
+
+/// What is still live when a job leaves is said by name, and comes back all the same.
+#[test]
+fn what_a_job_leaks_is_said_by_name() {
+    let (_, pool) = pool(10, TimeShift);
+    let job = pool.join("leaky", pool.device().add_stream()).unwrap();
+    let request = |kib| Request::new(Bytes::kib(kib), Lifetime::Iteration);
+    let freed = job.alloc(request(8).named("workspace")).unwrap();
+    for _ in 0..2 {
+        job.alloc(request(100).named("embedding")).unwrap();
+    }
+    job.alloc(request(3)).unwrap();
+    job.free(freed).unwrap();
+    let leaks = job.leave();
+    assert_eq!((leaks.blocks.len(), leaks.total()), (3, Bytes::kib(203)));
+    let text = leaks.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    assert_eq!(lines[0], "leaky: 3 live blocks, 203 KiB");
+    assert!(lines[1].starts_with("200 KiB") && lines[1].ends_with("2 iteration embedding"));
+    assert!(lines[2].ends_with("1 iteration (no name)") && lines.len() == 3, "{text}");
+    pool.poll().unwrap();
+    assert_eq!(pool.snapshot().free, pool.snapshot().held);
+}
+
+/// A block that outlives all others strands the region it lies in, and no other.
+#[test]
+fn a_stray_block_strands_one_region() {
+    for kib in [1, 64, 128] {
+        for after in 0..40 {
+            let (_, pool) = pool(200, TimeShift);
+            let job = pool.join("job", pool.device().add_stream()).unwrap();
+            let request = |kib| Request::new(Bytes::kib(kib), Lifetime::Iteration);
+            let block = |i: u64| job.alloc(request(300 + 777 * (i % 7))).unwrap();
+            let before: Vec<Block> = (0..after).map(block).collect();
+            job.alloc(request(kib)).unwrap();
+            let behind: Vec<Block> = (after..40).map(block).collect();
+            for block in before.into_iter().chain(behind) {
+                job.free(block).unwrap();
+            }
+            assert_eq!(job.held().iteration, REGION, "{kib} KiB after {after} blocks");
+        }
+    }
 }

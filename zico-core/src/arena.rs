@@ -6,6 +6,9 @@
 //! same addresses and needs the same number of regions each time. That is what makes a job's claim
 //! on the budget known.
 //!
+//! A block that is small beside a page does not lie across the border of two, so that one which
+//! outlives its neighbours keeps one region and not two.
+//!
 //! Placement is exact best fit, ties to the lowest address: first among free bytes that are backed,
 //! else where the fewest pages have to be leased ([`grow`]). When a free leaves whole pages empty
 //! they go back at once: that is the memory that other jobs can have.
@@ -21,8 +24,8 @@
 //!
 //! A handle has its block's slot, so a free finds it in O(1), and its serial, so that nothing but
 //! this very block is freed. Placing and freeing are O(1) but for pieces of one length, O(log n) of
-//! those amortised; for alignments above a granule, the pieces that are long enough and do not fit
-//! are looked at too. Positions are sums of lengths that the range has room for, so none overflows.
+//! those amortised; for alignments above a granule, and where a small block would lie across a border, the
+//! pieces that are long enough and do not fit are looked at too. Positions are sums of lengths that the range has room for, so none overflows.
 
 mod bins;
 mod bitmap;
@@ -86,14 +89,15 @@ impl Arena {
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
     /// multiples of a granule, and `align` is a power of two.
     pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<Slot> {
-        let mut slot = self.ready.best(&self.pieces, size, align);
+        let fit = self.fit(size, align);
+        let mut slot = self.ready.best(&self.pieces, fit);
         if slot == NONE || self.pieces.is_full() {
             return None;
         }
+        let piece = &self.pieces[slot];
+        let gap = fit.at(piece.start, piece.len)? - piece.start;
         self.ready.remove(&mut self.pieces, slot);
         let piece = &self.pieces[slot];
-        // The piece fits, so the multiple exists and lies in it.
-        let gap = piece.start.wrapping_neg() & (align - 1);
         if gap + size < piece.len {
             let front = self.pieces.split_front(slot, gap + size);
             self.ready.insert(&mut self.pieces, slot);
@@ -193,13 +197,43 @@ impl Arena {
         }
     }
 
+    const fn fit(&self, size: u64, align: u64) -> Fit {
+        Fit { size, align, page_shift: self.page_shift }
+    }
+
     const fn page_bytes(&self) -> u64 {
         1 << self.page_shift
     }
 }
 
-/// The lowest multiple of `align` in a range at which `size` bytes fit.
-fn aligned(start: u64, len: u64, size: u64, align: u64) -> Option<u64> {
-    let at = start.checked_next_multiple_of(align)?;
-    (at.checked_add(size)? <= start.checked_add(len)?).then_some(at)
+/// What a block needs of its place.
+#[derive(Clone, Copy)]
+struct Fit {
+    size: u64,
+    align: u64,
+    page_shift: u32,
+}
+
+impl Fit {
+    /// A block of at most this part of a page (2 to the power of -4) lies in one page: so whatever
+    /// it outlives, it keeps no more than one region.
+    const SMALL: u32 = 4;
+
+    /// The lowest place in a range at which the block fits.
+    fn at(self, start: u64, len: u64) -> Option<u64> {
+        let mut at = start.checked_next_multiple_of(self.align)?;
+        let mut end = at.checked_add(self.size)?;
+        if self.is_across(at, end) {
+            // A multiple of the page is one of every alignment.
+            at = at.checked_next_multiple_of(1 << self.page_shift)?;
+            end = at.checked_add(self.size)?;
+        }
+        (end <= start.checked_add(len)?).then_some(at)
+    }
+
+    /// Whether a small block would lie in two pages there.
+    #[inline]
+    const fn is_across(self, at: u64, end: u64) -> bool {
+        self.size <= 1 << self.page_shift >> Self::SMALL && (at ^ (end - 1)) >> self.page_shift != 0
+    }
 }

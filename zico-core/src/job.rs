@@ -242,7 +242,6 @@ impl<D: Device> Job<D> {
     /// Leaves the pool, and says what was still live: what a program that frees all it has should
     /// find empty. As with dropping it, other jobs get all of it once the device has passed what the
     /// job enqueued.
-    #[expect(clippy::must_use_candidate, reason = "leaving is the point")]
     pub fn leave(self) -> LiveBlocks {
         self.live_blocks()
     }

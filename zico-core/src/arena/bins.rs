@@ -15,6 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use super::Fit;
 use super::bitmap::Bitmap;
 use super::heap;
 use super::pieces::{NONE, Pieces, Slot};
@@ -86,12 +87,24 @@ impl Bins {
         }
     }
 
-    /// The tightest piece in which `size` bytes fit at a multiple of `align`, the lowest of those.
+    /// The tightest piece in which a block fits, the lowest of those.
     #[inline(always)]
-    pub(super) fn best(&self, pieces: &Pieces, size: u64, align: u64) -> Slot {
+    pub(super) fn best(&self, pieces: &Pieces, fit: Fit) -> Slot {
+        let slot = self.tightest(pieces, fit);
+        let start = pieces[slot].start;
+        if slot != NONE && fit.is_across(start, start + fit.size) {
+            return self.search(pieces, fit);
+        }
+        slot
+    }
+
+    /// The same for a block that may lie across the border of two pages.
+    #[inline(always)]
+    fn tightest(&self, pieces: &Pieces, fit: Fit) -> Slot {
+        let Fit { size, align, .. } = fit;
         let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
         if align > 1 << self.shift || bin == self.last {
-            return self.search(pieces, size, align);
+            return self.search(pieces, fit);
         }
         let top = self.tops.get(bin).copied().unwrap_or(NONE);
         // Where none waits that is the guard, whose length is nothing.
@@ -107,12 +120,12 @@ impl Bins {
 
     /// The same where not every piece of a bin is long enough. O(pieces that are not).
     #[cold]
-    fn search(&self, pieces: &Pieces, size: u64, align: u64) -> Slot {
+    fn search(&self, pieces: &Pieces, block: Fit) -> Slot {
         let fit = |slot: Slot| {
             let piece = &pieces[slot];
-            super::aligned(piece.start, piece.len, size, align).is_some()
+            block.at(piece.start, piece.len).is_some()
         };
-        let mut from = self.bin(size);
+        let mut from = self.bin(block.size);
         let mut best = NONE;
         while let Some(bin) = self.filled.at_least(from) {
             best = heap::first(pieces, self.tops[bin], fit);

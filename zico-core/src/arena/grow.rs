@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
 use super::pieces::{Kind, NONE, Slot};
-use super::{Arena, aligned};
+use super::{Arena, Fit};
 
 /// How many places are compared when an arena grows: of those in which the block fits, this many
 /// that are the tightest, and the one on top.
@@ -39,17 +39,18 @@ impl Arena {
         if self.pieces.is_full() {
             return None;
         }
-        if self.ready.best(&self.pieces, size, align) != NONE {
+        let fit = self.fit(size, align);
+        if self.ready.best(&self.pieces, fit) != NONE {
             // Another thread has made room since this one found none.
             return Some(Vec::new());
         }
-        let on_top = self.on_top(size, align);
+        let on_top = self.on_top(fit);
         let longer = self.page_bytes().saturating_mul(2);
-        let mut inside = self.tightest(size, align, size.saturating_sub(longer), LOOKED_AT);
+        let mut inside = self.tightest(fit, size.saturating_sub(longer), LOOKED_AT);
         if inside.is_empty() && on_top.is_none() {
             // The last resort. One page leased for another block may still be whole, beside a bare
             // piece that is shorter than that.
-            inside = self.tightest(size, align, 0, usize::MAX);
+            inside = self.tightest(fit, 0, usize::MAX);
         }
         let places = inside.into_iter().chain(on_top);
         let place = places.min_by_key(|place| self.missing(place, size).count())?;
@@ -58,7 +59,7 @@ impl Arena {
 
     /// The tightest free ranges with bare pages in which a block fits, by length and address. Looks
     /// at so `many` bare pieces, and at few of less than `least` bytes.
-    fn tightest(&self, size: u64, align: u64, least: u64, mut many: usize) -> Vec<Candidate> {
+    fn tightest(&self, fit: Fit, least: u64, mut many: usize) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = Vec::with_capacity(CANDIDATES);
         let _ = self.bare.from(&self.pieces, least, |slot| {
             many = many.checked_sub(1).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
@@ -68,7 +69,7 @@ impl Arena {
             if worst.is_some_and(|worst| (worst.len, worst.start) < (piece.len, piece.start)) {
                 return ControlFlow::Continue(false);
             }
-            if let Some(candidate) = self.around(slot, size, align)
+            if let Some(candidate) = self.around(slot, fit)
                 && worst.is_none_or(|worst| candidate < *worst)
             {
                 found.truncate(CANDIDATES - 1);
@@ -82,7 +83,7 @@ impl Arena {
 
     /// The free range around a bare piece. None if the block does not fit, and if the piece is not
     /// the first bare one in it, so that no range is looked at twice.
-    fn around(&self, slot: Slot, size: u64, align: u64) -> Option<Candidate> {
+    fn around(&self, slot: Slot, fit: Fit) -> Option<Candidate> {
         let mut first = slot;
         let mut before = self.pieces[slot].prev;
         while self.pieces[before].kind.is_free() {
@@ -98,12 +99,12 @@ impl Arena {
         }
         let end = if behind == NONE { self.top } else { self.pieces[behind].start };
         let start = self.pieces[first].start;
-        let at = aligned(start, end - start, size, align)?;
+        let at = fit.at(start, end - start)?;
         Some(Candidate { len: end - start, start, at, first })
     }
 
     /// The place that begins in the last free range, or above all, and may go on above `top`.
-    fn on_top(&self, size: u64, align: u64) -> Option<Candidate> {
+    fn on_top(&self, fit: Fit) -> Option<Candidate> {
         let (mut first, mut start) = (NONE, self.top);
         let mut last = self.pieces.last();
         while self.pieces[last].kind.is_free() {
@@ -111,7 +112,7 @@ impl Arena {
             last = self.pieces[last].prev;
         }
         let len = self.len.checked_sub(start)?;
-        let at = aligned(start, len, size, align)?;
+        let at = fit.at(start, len)?;
         Some(Candidate { len, start, at, first })
     }
 

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::aligned;
+use super::Fit;
 
 /// How many places are compared when an arena grows.
 const CANDIDATES: usize = 16;
@@ -37,9 +37,13 @@ impl Model {
         }
     }
 
+    const fn fit(&self, size: u64, align: u64) -> Fit {
+        Fit { size, align, page_shift: self.page_bytes.trailing_zeros() }
+    }
+
     /// Places `size` bytes at a multiple of `align` where all is backed.
     pub(super) fn place(&mut self, size: u64, align: u64) -> Option<u64> {
-        let fits = |(start, len)| aligned(start, len, size, align);
+        let fits = |(start, len)| self.fit(size, align).at(start, len);
         let at = self.ready.at_least(size).find_map(fits)?;
         self.free.remove(at, size);
         self.ready.remove(at, size);
@@ -49,10 +53,12 @@ impl Model {
     /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
     /// tightest place. None if the range is used up.
     pub(super) fn plan(&self, size: u64, align: u64) -> Option<Vec<u64>> {
-        let inside =
-            self.free.at_least(size).filter_map(|(start, len)| aligned(start, len, size, align));
+        let inside = self
+            .free
+            .at_least(size)
+            .filter_map(|(start, len)| self.fit(size, align).at(start, len));
         let last = self.free.ending_at(self.top).unwrap_or(self.top);
-        let on_top = aligned(last, self.len.checked_sub(last)?, size, align);
+        let on_top = self.fit(size, align).at(last, self.len.checked_sub(last)?);
         let missing = |at| self.pages_of(at, size).filter(|&page| !self.is_backed(page));
         let at = inside.take(CANDIDATES).chain(on_top).min_by_key(|&at| missing(at).count())?;
         Some(missing(at).collect())

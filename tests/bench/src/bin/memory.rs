@@ -30,18 +30,19 @@ const HEADER: [&str; 11] = [
     "TensorFlow BFC",
 ];
 
+const STRANDED: [&str; 4] = ["trace", "zico, told lifetimes", "told sizes only", "one arena"];
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(HEADER);
+    let (mut held, mut stranded) = (table(&HEADER), table(&STRANDED));
     for name in bundled::names() {
         let trace = bundled::open(name)?;
         let model = |mut policy: Box<dyn Policy>| run(&trace, policy.as_mut());
-        let peaks = [
+        let alone = [
             zico::in_program_order(&trace, Told::Lifetimes)?,
             zico::in_program_order(&trace, Told::Sizes)?,
             zico::in_program_order(&trace, Told::Nothing)?,
+        ];
+        let peers = [
             zico::on_a_device(&trace)?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),
@@ -49,13 +50,33 @@ fn main() -> Result<(), Box<dyn Error>> {
             model(Box::<cnmem::Cnmem>::default()),
             model(Box::<bfc::Bfc>::default()),
         ];
-        let live = format!("{:.0}", trace.stats().peak.value() as f64 / f64::from(1 << 20));
-        let over = |peaks: &Peaks| format!("{:.3}", peaks.held as f64 / peaks.live as f64);
-        table.add_row([name.to_owned(), live].into_iter().chain(peaks.iter().map(over)));
+        let live = format!("{:.0}", mib(trace.stats().peak.value()));
+        let over = |peaks: Peaks| format!("{:.3}", peaks.held as f64 / peaks.live as f64);
+        let ours = alone.map(|alone| over(alone.peaks));
+        held.add_row([name.to_owned(), live].into_iter().chain(ours).chain(peers.map(over)));
+        let left = alone.map(|alone| format!("{:.1}", mib(alone.stranded)));
+        stranded.add_row([name.to_owned()].into_iter().chain(left));
     }
+    println!("Held over live, both at their peaks:\n\n{}\n", aligned(held));
+    println!("Held between iterations and in no block, MiB at most:\n\n{}", aligned(stranded));
+    Ok(())
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn aligned(mut table: Table) -> Table {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
-    Ok(())
+    table
 }
