@@ -127,6 +127,50 @@ fn a_region_is_trimmed_or_taken() {
     });
 }
 
+/// One thread frees a block, and with it a page, while another thread of the job allocates: a page
+/// that is leased again is never given back by the free before.
+#[test]
+fn a_page_is_given_back_and_leased_again() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift);
+        let job = Arc::new(join(&device, &pool));
+        let block = take(&pool, &job);
+        let other = job.clone();
+        let freeing = thread::spawn(move || other.free(block).unwrap());
+        let first = take(&pool, &job);
+        freeing.join().unwrap();
+        let second = take(&pool, &job);
+        assert_ne!(first.address(), second.address());
+        assert_eq!(job.held().iteration, pool.budget(), "both are leased");
+        job.free(first).unwrap();
+        job.free(second).unwrap();
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
+/// One thread frees a block that another stream uses while another thread of the job allocates: the
+/// block is parked, released once, and not lost.
+#[test]
+fn a_block_is_parked_and_released() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift);
+        let job = Arc::new(join(&device, &pool));
+        let block = take(&pool, &job);
+        job.record_use(block, device.add_stream()).unwrap();
+        let other = job.clone();
+        let freeing = thread::spawn(move || other.free(block).unwrap());
+        let first = take(&pool, &job);
+        freeing.join().unwrap();
+        let second = take(&pool, &job);
+        assert_ne!(first.address(), second.address());
+        job.free(first).unwrap();
+        job.free(second).unwrap();
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
 /// The budget is lowered while a job leases: it gets its second region before, or an answer, and what
 /// is beyond the budget goes back.
 #[test]

@@ -1,7 +1,7 @@
 //! A job: the handle through which one tenant allocates, frees and runs its iterations.
 
 use core::fmt;
-use core::ops::Range;
+use core::ops::{DerefMut, Range};
 
 use crate::account::Pulse;
 use crate::admission::Begin;
@@ -188,19 +188,31 @@ impl<D: Device> Job<D> {
     /// If the block is not live in this job.
     #[inline]
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
-        let freed = self.memory.lock().free(block)?;
-        match freed {
-            Freed::Pages(lifetime, pages) => self.give_back(lifetime, pages),
-            Freed::Parked(parked) => self.park(parked),
+        let mut memory = self.memory.lock();
+        match memory.free(block)? {
+            Freed::Pages(lifetime, pages) => self.give_back(memory, lifetime, pages),
+            Freed::Parked(parked) => {
+                drop(memory);
+                self.park(parked);
+            }
         }
         self.tick();
         Ok(())
     }
 
+    /// Gives back pages that an arena has emptied: in the books before the arena's lock is let go, so
+    /// that no other thread of the job can ask for these very pages before they are.
     #[inline]
-    pub(crate) fn give_back(&self, lifetime: Lifetime, pages: Range<u64>) {
+    pub(crate) fn give_back(
+        &self,
+        memory: impl DerefMut<Target = Memory<D>>,
+        lifetime: Lifetime,
+        pages: Range<u64>,
+    ) {
         if !pages.is_empty() {
-            self.shared.give_back(self.key, lifetime, pages);
+            self.shared.ledger.lock().give_back(self.key, lifetime, pages);
+            drop(memory);
+            self.shared.given_back(self.key, lifetime);
         }
     }
 

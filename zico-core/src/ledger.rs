@@ -117,21 +117,24 @@ impl<D: Device> Ledger<D> {
         self.depart(job);
     }
 
-    /// Takes back pages that an arena has emptied. Whether it is time to fence them, and whether
-    /// iterations have more room now.
-    pub(crate) fn give_back(
-        &mut self,
-        job: JobKey,
-        lifetime: Lifetime,
-        pages: Range<u64>,
-        now: Ticks,
-    ) -> (bool, bool) {
+    /// Takes back pages that an arena has emptied.
+    pub(crate) fn give_back(&mut self, job: JobKey, lifetime: Lifetime, pages: Range<u64>) {
         for page in pages {
             let space = self.accounts.get(&job).map(|account| &account.spaces[lifetime.index()]);
             if let Some(region) = space.and_then(|space| space.page(page).region) {
                 self.drain(Place { job, lifetime, page }, region);
             }
         }
+    }
+
+    /// A job has given pages back: notes what is charged to it now. Whether it is time to fence them,
+    /// and whether iterations have more room.
+    pub(crate) fn note_given(
+        &mut self,
+        job: JobKey,
+        lifetime: Lifetime,
+        now: Ticks,
+    ) -> (bool, bool) {
         let Some(account) = self.accounts.get_mut(&job) else { return (false, false) };
         account.note(now);
         let more_room = lifetime == Lifetime::Persistent || !account.is_running();
@@ -140,6 +143,9 @@ impl<D: Device> Ledger<D> {
 
     /// Moves a leased region to its job's open batch.
     fn drain(&mut self, place: Place, region: usize) {
+        if self.regions[region].state != State::Leased(place) {
+            return;
+        }
         let Some(account) = self.accounts.get_mut(&place.job) else { return };
         account.leased[place.lifetime.index()] -= 1;
         account.draining += 1;

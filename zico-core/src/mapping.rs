@@ -4,7 +4,6 @@
 //! that a call that fails leaves the books true to the device.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use crate::account::{Batch, Fence};
 use crate::choose::{Backing, Grant};
@@ -119,10 +118,11 @@ impl<D: Device> Shared<D> {
         Bytes::new(page.saturating_mul(self.region.value()))
     }
 
-    /// Takes back pages that an arena has emptied.
-    pub(crate) fn give_back(&self, job: JobKey, lifetime: Lifetime, pages: Range<u64>) {
+    /// A job has given back pages of an arena: fences them if they are many, and looks at the jobs that
+    /// wait if they have more room.
+    pub(crate) fn given_back(&self, job: JobKey, lifetime: Lifetime) {
         let now = self.device.now();
-        let (full, more_room) = self.ledger.lock().give_back(job, lifetime, pages, now);
+        let (full, more_room) = self.ledger.lock().note_given(job, lifetime, now);
         if more_room {
             self.admit();
         }

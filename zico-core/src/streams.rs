@@ -75,8 +75,9 @@ impl<D: Device> Job<D> {
         for mut block in parked {
             block.waits.retain_mut(|wait| !self.is_over(wait, order));
             if block.waits.is_empty() {
-                let pages = self.memory.lock().release(block.lifetime, block.slot);
-                self.give_back(block.lifetime, pages);
+                let mut memory = self.memory.lock();
+                let pages = memory.release(block.lifetime, block.slot);
+                self.give_back(memory, block.lifetime, pages);
             } else {
                 left.push(block);
             }
