@@ -133,6 +133,22 @@ fn a_replay_repeats_exactly() {
     assert_ne!(outcome(), format!("{:?}", together.run(&other)));
 }
 
+/// Where there is room for all, each job settles on regions of its own: from then on no memory is
+/// created, mapped or unmapped.
+#[test]
+fn jobs_that_fit_together_make_no_device_memory_calls_in_steady_state() {
+    for names in [["resnet50", "bert-base"], ["dlrm", "gnmt"]] {
+        let together = Together::of(&names);
+        let calls = |iterations| {
+            let config = together.config(1.05, PolicyKind::Zico);
+            let outcome = together.run(&ReplayConfig { iterations, ..config });
+            assert_eq!(outcome.violation_count, 0);
+            outcome.memory_calls
+        };
+        assert_eq!(calls(10), calls(20), "{names:?}");
+    }
+}
+
 /// What each job needs in regions does not depend on who runs beside it.
 #[test]
 fn a_jobs_demand_is_its_own() {
