@@ -22,7 +22,7 @@ impl Policy for Reckless {
         "reckless"
     }
 
-    fn decide(&self, _: &View<'_>) -> Verdict {
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
         Verdict::Start
     }
 }
@@ -157,7 +157,7 @@ proptest! {
 /// every iteration that asks is preceded by at most one further iteration of each other job.
 #[test]
 fn a_job_that_asks_is_not_passed_over() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut large = Waves::join(&device, &pool, 0, &[9; 1], 6);
     // Iterations of different lengths: there is hardly a moment at which none of them runs.
     let waves: [&[u64]; 3] = [&[2], &[1, 1], &[1, 1, 1]];
@@ -188,7 +188,7 @@ fn a_job_that_asks_is_not_passed_over() {
 /// I6: a job that needs more than the budget leaves is refused alone; the other goes on.
 #[test]
 fn a_job_that_asks_too_much_fails_alone() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut good = Waves::join(&device, &pool, 2, &[1, 1, 1], 5);
     let stream = device.add_stream();
     let greedy = pool.join("greedy", stream).unwrap();
@@ -201,7 +201,7 @@ fn a_job_that_asks_too_much_fails_alone() {
 /// I6: what stays must leave room for the known peaks of the others.
 #[test]
 fn persistent_growth_cannot_shut_out_another_job() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut first = Waves::join(&device, &pool, 1, &[3, 3], 1);
     run_all(&device, &pool, std::slice::from_mut(&mut first), &[0]);
     device.run_until_idle();
@@ -217,7 +217,7 @@ fn persistent_growth_cannot_shut_out_another_job() {
 /// I6: a job that leaves in mid-iteration gives everything back, once the device has passed it.
 #[test]
 fn a_job_that_leaves_returns_what_it_held() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut leaver = Waves::join(&device, &pool, 2, &[4, 3], 5);
     (0..3).for_each(|_| assert!(leaver.step(&device)));
     let (other, stream) = (device.add_stream(), leaver.stream);
@@ -234,7 +234,7 @@ fn a_job_that_leaves_returns_what_it_held() {
 /// I7: a handle that is not this job's, or not live any more, is a typed error and changes nothing.
 #[test]
 fn stale_and_foreign_handles_are_refused() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let (one, two) = (
         pool.join("one", device.add_stream()).unwrap(),
         pool.join("two", device.add_stream()).unwrap(),
@@ -252,7 +252,7 @@ fn stale_and_foreign_handles_are_refused() {
 /// What a job keeps from its last iteration is not there for others: they wait until it is freed.
 #[test]
 fn memory_kept_between_iterations_is_waited_for() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut job = Waves::join(&device, &pool, 1, &[7], 2);
     job.left = 1;
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
@@ -271,7 +271,7 @@ fn memory_kept_between_iterations_is_waited_for() {
 /// A job whose iterations cannot fit beside what the others keep is told so, with the numbers.
 #[test]
 fn an_iteration_that_can_never_fit_is_refused() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     // Both in their first iterations: nothing is known yet that could refuse the growth of either.
     let mut job = Waves::join(&device, &pool, 1, &[7], 1);
     let other = pool.join("other", device.add_stream()).unwrap();
@@ -288,7 +288,7 @@ fn an_iteration_that_can_never_fit_is_refused() {
 /// I1: memory freed by the program but not yet passed by the device stays charged.
 #[test]
 fn freed_memory_is_charged_until_its_fence_has_passed() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut one = Waves::join(&device, &pool, 0, &[8], 1);
     (0..3).for_each(|_| assert!(one.step(&device)));
     assert_eq!((one.job.held().iteration, one.job.held().draining), (Bytes::ZERO, regions(8)));
@@ -358,7 +358,7 @@ fn isolated_jobs_lose_their_addresses() {
 /// Memory that is nobody's can be given back to the device, and comes again when it is needed.
 #[test]
 fn what_is_nobodys_can_be_trimmed() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let job = pool.join("job", device.add_stream()).unwrap();
     let kept = job.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
     let wave = Request::new(regions(5), Lifetime::Iteration);

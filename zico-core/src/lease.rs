@@ -25,6 +25,8 @@ pub(crate) enum Denied {
     Busy(Shortage),
     /// It can never be granted, or only by stopping every job.
     Never(Shortage),
+    /// The job may not hold that much.
+    BeyondCap(Shortage, Bytes),
 }
 
 impl<D: Device> Ledger<D> {
@@ -36,11 +38,16 @@ impl<D: Device> Ledger<D> {
         want: &Want,
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
+        if let Some(cap) = self.beyond_cap(job, want) {
+            return Err(Denied::BeyondCap(self.shortage(job, want.asked), cap));
+        }
         if self.never_fits(job, want) {
             return Err(Denied::Never(self.shortage(job, want.asked)));
         }
         match self.choose(job, want) {
-            Some(backings) if self.may_have(job, backings.len()) => {
+            Some(backings)
+                if self.is_within_terms(job, &backings) && self.may_have(job, backings.len()) =>
+            {
                 let after = self.dependencies(&backings);
                 self.book(job, want.lifetime, &backings, now);
                 Ok(Grant { backings, after })
@@ -49,36 +56,58 @@ impl<D: Device> Ledger<D> {
         }
     }
 
+    /// The job's cap, if `want` can never be held within it.
+    fn beyond_cap(&self, job: JobKey, want: &Want) -> Option<Bytes> {
+        let account = self.accounts.get(&job)?;
+        let held = u64::from(account.leased_total()) + want.pages.len() as u64;
+        let cap = u64::from(account.cap.min(self.budget()));
+        (held > cap && account.cap < self.budget()).then(|| Bytes::new(cap * self.page_bytes))
+    }
+
     /// Whether the budget can never hold `want` beside what all keep: with the job's own growth, or,
     /// where it is growth that stays, with any other job's known peak.
     fn never_fits(&self, job: JobKey, want: &Want) -> bool {
-        let stays = want.lifetime == Lifetime::Persistent && self.policy.hands_over();
-        let beside = |(&key, account): (&JobKey, &Account<D>)| match &account.profile {
-            _ if key == job => account.ephemeral(),
-            Some(profile) if stays => profile.claim().value(),
+        let stays = want.lifetime == Lifetime::Persistent;
+        let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
+        let Some(own) = self.accounts.get(&job) else { return false };
+        let own_kept = u64::from(own.kept());
+        let needs = |account: &Account<D>| match &account.profile {
+            Some(profile) if stays => account.persistent().saturating_add(profile.claim().value()),
             _ => 0,
         };
-        let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
-        let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
-        kept + u64::from(beside) + want.pages.len() as u64 > u64::from(self.budget())
+        // What all others keep and what one of them needs beside that, at most.
+        let beside = |(&key, account): (&JobKey, &Account<D>)| {
+            if key == job { 0 } else { u64::from(needs(account).saturating_sub(account.kept())) }
+        };
+        let most = self.accounts.iter().map(beside).max().filter(|_| self.policy.hands_over());
+        let grown = u64::from(own.leased_total()) + asked;
+        let stayed = if stays { u64::from(own.persistent()) + asked } else { 0 };
+        let alone = kept - own_kept + grown.max(own_kept);
+        let others = kept - own_kept + stayed.max(own_kept) + most.unwrap_or(0);
+        alone.max(others) > u64::from(self.budget())
     }
 
     /// The banker's test with `extra` regions granted to `job`.
     fn may_have(&mut self, job: JobKey, extra: usize) -> bool {
-        if !self.policy.hands_over() {
-            return true;
-        }
         let Ok(extra) = u32::try_from(extra) else { return false };
-        let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
-        let Some(free) = self.budget().checked_sub(leased.saturating_add(extra)) else {
-            return false;
-        };
-        let kept: u32 = self.accounts.values().map(Account::persistent).sum();
+        !self.policy.hands_over() || self.is_safe_with(Some(job), extra, 0)
+    }
+
+    /// Whether every running iteration can finish in some order if `job` gets `extra` regions, and
+    /// `floor` are reserved for somebody else.
+    pub(crate) fn is_safe_with(&mut self, job: Option<JobKey>, extra: u32, floor: u32) -> bool {
+        let extra_of = |key: JobKey| if job == Some(key) { extra } else { 0 };
+        let reserved = self.accounts.iter().map(|(&key, account)| account.reserved(extra_of(key)));
+        let reserved = reserved.fold(floor, u32::saturating_add);
+        let Some(free) = self.budget().checked_sub(reserved) else { return false };
+        let kept = self.kept().saturating_add(floor);
         self.claims.clear();
-        for (&key, account) in self.accounts.iter().filter(|(_, account)| account.is_running()) {
-            let most = self.budget() - (kept - account.persistent());
-            let extra = if key == job { extra } else { 0 };
-            self.claims.push(account.claim(extra, most));
+        let running = self.accounts.iter().filter(|(_, account)| account.is_running());
+        for (&key, account) in running {
+            let others = kept.saturating_sub(account.kept());
+            let most = self.regions.len().saturating_sub(others as usize);
+            let most = u32::try_from(most).unwrap_or(u32::MAX).min(account.cap);
+            self.claims.push(account.claim(extra_of(key), most));
         }
         is_safe(free, &mut self.claims)
     }

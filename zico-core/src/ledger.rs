@@ -10,13 +10,14 @@ use core::ops::Range;
 
 use crate::account::{Account, Fence, Phase};
 use crate::banker::Claim;
+use crate::desk::Desk;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
 use crate::space::Space;
-use crate::units::Ticks;
+use crate::units::{MemoryTime, Ticks};
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
 const BATCH_BYTES: u64 = 8 << 20;
@@ -40,6 +41,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) rules: Rules,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
+    /// Scratch for decisions.
+    pub(crate) desk: Desk,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
     /// Regions whose memory is being given back to the device.
@@ -64,6 +67,7 @@ impl<D: Device> Ledger<D> {
             policy,
             rules,
             claims: Vec::new(),
+            desk: Desk::default(),
             departed: Vec::new(),
             retiring: 0,
             epoch: 0,
@@ -76,16 +80,24 @@ impl<D: Device> Ledger<D> {
         u32::try_from(self.regions.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn join(&mut self, account: Account<D>) -> JobKey {
+    /// Lets a job in, if what is to be reserved for it can be had. Else its ranges are to go.
+    pub(crate) fn join(&mut self, account: Account<D>) -> Option<JobKey> {
+        if !self.has_room_for(account.terms.floor) {
+            account.spaces.into_iter().for_each(|space| self.abandon(space));
+            return None;
+        }
         let key = self.next;
         self.next += 1;
+        // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
+        self.accounts.values_mut().for_each(|account| account.used = MemoryTime::ZERO);
         self.accounts.insert(key, account);
-        key
+        self.share_out();
+        Some(key)
     }
 
     /// A range that was reserved for a job which could not join is to go.
-    pub(crate) fn abandon(&mut self, range: D::Range) {
-        self.departed.push((self.next, Lifetime::Persistent, Space::new(range)));
+    pub(crate) fn abandon(&mut self, space: Space<D::Range>) {
+        self.departed.push((self.next, Lifetime::Persistent, space));
         self.next += 1;
     }
 
@@ -103,9 +115,11 @@ impl<D: Device> Ledger<D> {
             account.end(now);
             account.phase = Phase::Idle;
             account.gone = true;
+            account.terms.floor = 0;
         }
         self.epoch += 1;
         self.depart(job);
+        self.share_out();
     }
 
     /// Takes back pages that an arena has emptied. Whether it is time to fence them, and whether

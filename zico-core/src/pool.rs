@@ -5,12 +5,11 @@
 //! and a failed call leaves the books as they were.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::account::{Account, Pulse};
 use crate::device::{Device, Features};
-use crate::error::PoolError;
+use crate::error::{JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
@@ -19,6 +18,7 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::terms::{JobConfig, Terms};
 use crate::units::{Bytes, Regions};
 use crate::wait::Changed;
 
@@ -62,7 +62,12 @@ impl PoolConfig {
     /// policy and regions of a size that suits the budget.
     #[must_use]
     pub fn new(budget: Bytes) -> Self {
-        Self { budget, region: None, policy: Box::new(TimeShift), hand_over: HandOver::Fenced }
+        Self {
+            budget,
+            region: None,
+            policy: Box::new(TimeShift::default()),
+            hand_over: HandOver::Fenced,
+        }
     }
 
     /// The size of a region: a power of two, at least the device's granularity. Smaller ones follow
@@ -150,29 +155,43 @@ impl<D: Device> Pool<D> {
     /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas:
     /// four times the budget for each lifetime, so that none ever has to move a block.
     ///
+    /// A name is enough; [`JobConfig`] has what else can be said of a job.
+    ///
     /// # Errors
-    /// If the device has not that many addresses, or refuses.
-    pub fn join(&self, name: impl Into<String>, stream: D::Stream) -> Result<Job<D>, D::Error> {
-        let shared = &self.shared;
+    /// If its floor cannot be kept, if the device has not that many addresses, or refuses.
+    pub fn join(
+        &self,
+        job: impl Into<JobConfig>,
+        stream: D::Stream,
+    ) -> Result<Job<D>, JoinError<D::Error>> {
+        let (shared, config) = (&self.shared, job.into());
+        let terms = Terms::new(&config, shared.region)?;
         let len = Bytes::new(self.budget().value().saturating_mul(SPREAD));
-        let mut ranges: Vec<D::Range> = Vec::with_capacity(Lifetime::ALL.len());
+        let mut spaces: Vec<Space<D::Range>> = Vec::with_capacity(Lifetime::ALL.len());
         for _ in Lifetime::ALL {
             match shared.device.reserve(len, shared.region) {
-                Ok(range) => ranges.push(range),
+                Ok(range) => spaces.push(Space::new(range)),
                 Err(error) => {
-                    ranges.into_iter().for_each(|range| shared.ledger.lock().abandon(range));
-                    // A failure leaves them for the next poll.
-                    let _ = shared.clear_up();
-                    return Err(error);
+                    self.abandon(spaces);
+                    return Err(JoinError::Device(error));
                 }
             }
         }
-        let bases = ranges.iter().map(|range| shared.device.base(range)).collect();
-        let spaces = ranges.into_iter().map(Space::new).collect();
+        let bases = spaces.iter().map(|space| shared.device.base(&space.range)).collect();
         let pulse = Arc::new(Pulse::new());
-        let account = Account::new(name.into(), stream, spaces, pulse.clone());
-        let key = shared.ledger.lock().join(account);
+        let account = Account::new(config.name, stream, spaces, pulse.clone(), terms);
+        let joined = shared.ledger.lock().join(account);
+        let Some(key) = joined else {
+            self.abandon(Vec::new());
+            return Err(JoinError::FloorNotFree { floor: config.floor, budget: self.budget() });
+        };
         Ok(Job::new(shared.clone(), key, bases, len, pulse))
+    }
+
+    /// Gives back the ranges of a job that does not join. A failure leaves them for the next poll.
+    fn abandon(&self, spaces: Vec<Space<D::Range>>) {
+        spaces.into_iter().for_each(|space| self.shared.ledger.lock().abandon(space));
+        let _ = self.shared.clear_up();
     }
 
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::account::{Account, Phase};
+use crate::account::Account;
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
@@ -54,9 +54,10 @@ impl Held {
 }
 
 /// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Nothing: it is between iterations.
+    #[default]
     Idle,
     /// Waits for its iteration to start.
     Waiting,
@@ -105,13 +106,7 @@ impl Snapshot {
         let free = ledger.regions.iter().filter(idle).count();
         let job = |account: &Account<D>| JobSnapshot {
             name: account.name.clone(),
-            activity: match account.phase {
-                _ if account.gone => Activity::Left,
-                Phase::Idle => Activity::Idle,
-                Phase::Waiting(_) => Activity::Waiting,
-                Phase::Running(_) if account.is_stalled() => Activity::Stalled,
-                Phase::Admitted | Phase::Running(_) => Activity::Running,
-            },
+            activity: account.activity(),
             held: Held::of(account, region),
             iterations: account.iterations,
         };
