@@ -11,9 +11,9 @@ use zico_core::{
     AllocError, Begin, Block, Bytes, Device, FreeError, HandOver, Job, Lifetime, Pool, PoolConfig,
     Request, Ticks,
 };
+use zico_mock::replay::PolicyKind;
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
-
-const REGION: Bytes = Bytes::mib(2);
+use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 struct Reckless;
 
@@ -25,10 +25,6 @@ impl Policy for Reckless {
     fn decide(&mut self, _: &View<'_>) -> Verdict {
         Verdict::Start
     }
-}
-
-fn regions(n: u64) -> Bytes {
-    Bytes::new(n * REGION.value())
 }
 
 fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
@@ -43,85 +39,6 @@ fn pool_of(
     let device = MockDevice::new(device).unwrap();
     let config = config(PoolConfig::new(regions(budget)).region_size(REGION));
     (device.clone(), Pool::new(device, config).unwrap())
-}
-
-/// A job whose iterations allocate blocks one after the other and free them in reverse.
-struct Waves {
-    job: Job<MockDevice>,
-    stream: MockStream,
-    /// The blocks of one iteration, in regions.
-    wave: Vec<u64>,
-    live: Vec<Block>,
-    /// How many of the iteration's operations are done; none while it has not begun.
-    at: Option<usize>,
-    left: u32,
-}
-
-impl Waves {
-    fn join(
-        device: &MockDevice,
-        pool: &Pool<MockDevice>,
-        kept: u64,
-        wave: &[u64],
-        times: u32,
-    ) -> Self {
-        let stream = device.add_stream();
-        let job = pool.join("waves", stream).unwrap();
-        if kept > 0 {
-            job.alloc(Request::new(regions(kept), Lifetime::Persistent)).unwrap();
-        }
-        Self { job, stream, wave: wave.to_vec(), live: Vec::new(), at: None, left: times }
-    }
-
-    /// Does the next thing, if it may. Whether it did, or has nothing left to do.
-    fn step(&mut self, device: &MockDevice) -> bool {
-        if self.left == 0 {
-            return true;
-        }
-        let Some(at) = self.at else {
-            let started = self.job.begin().unwrap() == Begin::Started;
-            self.at = started.then_some(0);
-            return started;
-        };
-        device.launch(self.stream, Ticks::micros(10), Utilisation::FULL).unwrap();
-        if let Some(&block) = self.wave.get(at) {
-            match self.job.alloc(Request::new(regions(block), Lifetime::Iteration)) {
-                Ok(block) => self.live.push(block),
-                Err(AllocError::Busy(_)) => return false,
-                Err(error) => panic!("a job within its profile was refused: {error}"),
-            }
-        } else if let Some(block) = self.live.pop() {
-            self.job.free(block).unwrap();
-        } else {
-            self.job.end().unwrap();
-            self.left -= 1;
-            self.at = None;
-            return true;
-        }
-        self.at = Some(at + 1);
-        true
-    }
-}
-
-/// Lets the jobs go on in the order given, again and again, until all are done.
-fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves], order: &[usize]) {
-    let mut vain = 0;
-    for turn in 0.. {
-        if jobs.iter().all(|job| job.left == 0) {
-            break;
-        }
-        let job = order.get(turn % order.len()).map_or(0, |&i| i % jobs.len());
-        // Everybody gets a turn now and then, whatever the order says.
-        let job = if turn % 3 == 0 { turn / 3 % jobs.len() } else { job };
-        let done = jobs[job].left > 0 && jobs[job].step(device);
-        vain = if done { 0 } else { vain + 1 };
-        if vain > 3 * jobs.len() {
-            device.run_until_idle();
-            pool.poll().unwrap();
-        }
-        assert!(vain < 12 * jobs.len(), "all jobs wait for each other:\n{}", pool.snapshot());
-        assert_eq!(device.violation_count(), 0, "{:?}", device.violations().first());
-    }
 }
 
 /// I4, the classic case: two jobs that each need more than half the budget go into forward at once.
@@ -143,10 +60,14 @@ proptest! {
         jobs in prop::collection::vec((0..3u64, prop::collection::vec(1..5u64, 1..6)), 1..5),
         slack in 0..6u64,
         order in prop::collection::vec(0..4usize, 1..40),
+        policy in 0..PolicyKind::ALL.len(),
     ) {
         let kept: u64 = jobs.iter().map(|(kept, _)| kept).sum();
         let peak: u64 = jobs.iter().map(|(_, wave)| wave.iter().sum()).max().unwrap_or(0);
-        let (device, pool) = pool(kept + peak + slack, Reckless);
+        // Instead of the two that need more, the one that lets everybody start.
+        let kind = Some(PolicyKind::ALL[policy]).filter(|kind| !kind.needs_every_peak());
+        let policy = kind.map_or(Box::new(Reckless) as Box<dyn Policy>, PolicyKind::policy);
+        let (device, pool) = pool_of(kept + peak + slack, |config| config.policy(policy));
         let mut all: Vec<Waves> =
             jobs.iter().map(|(kept, wave)| Waves::join(&device, &pool, *kept, wave, 5)).collect();
         run_all(&device, &pool, &mut all, &order);

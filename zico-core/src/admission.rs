@@ -140,11 +140,11 @@ impl<D: Device> Ledger<D> {
     fn watch_for(&mut self, desk: &Desk) {
         for waiter in &desk.queue {
             if let Some(account) = self.accounts.get_mut(&desk.keys[waiter.job]) {
-                account.phase = Phase::Waiting(waiter.wait);
+                account.phase = Phase::Waiting(waiter.verdict.promise());
                 account.passed_over = waiter.passed;
             }
         }
-        let soonest = desk.queue.iter().filter_map(|waiter| waiter.wait).min();
+        let soonest = desk.queue.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
         for account in self.accounts.values() {
             let progress = account.progress();
             let watch =

@@ -21,8 +21,8 @@ pub(crate) struct Waiter {
     pub(crate) asked: usize,
     /// How often a job that asked later was put before it.
     pub(crate) passed: u32,
-    /// How long the policy makes it wait: not at all, or, if none, until an iteration ends.
-    pub(crate) wait: Option<Ticks>,
+    /// What the policy says of it.
+    pub(crate) verdict: Verdict,
 }
 
 /// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
@@ -48,7 +48,7 @@ impl Desk {
         for (asked, key) in ledger.waiting.iter().enumerate() {
             let passed = ledger.accounts.get(key).map_or(0, |account| account.passed_over);
             if let Ok(job) = self.keys.binary_search(key) {
-                self.queue.push(Waiter { job, asked, passed, wait: None });
+                self.queue.push(Waiter { job, asked, passed, verdict: Verdict::AfterAnEnd });
             }
         }
     }
@@ -58,13 +58,13 @@ impl Desk {
     pub(crate) fn choose(&mut self, policy: &mut dyn Policy, budget: Regions) -> Option<usize> {
         self.sort(policy);
         for i in 0..self.queue.len() {
-            let wait = self.ask(policy, budget, self.queue[i].job, None);
-            self.queue[i].wait = wait;
+            self.queue[i].verdict = self.ask(policy, budget, self.queue[i].job, None);
         }
         let first = *self.queue.first()?;
         (0..self.queue.len()).find(|&place| {
-            let Waiter { job, wait, .. } = self.queue[place];
-            wait == Some(Ticks::ZERO) && (place == 0 || !self.delays(policy, budget, first, job))
+            let Waiter { job, verdict, .. } = self.queue[place];
+            verdict.promise() == Some(Ticks::ZERO)
+                && (place == 0 || !self.delays(policy, budget, first, job))
         })
     }
 
@@ -108,41 +108,37 @@ impl Desk {
         first: Waiter,
         job: usize,
     ) -> bool {
-        match (first.wait, self.ask(policy, budget, first.job, Some(job))) {
+        let beside = self.ask(policy, budget, first.job, Some(job));
+        match (first.verdict.promise(), beside.promise()) {
             (Some(alone), Some(beside)) => beside > alone,
             _ => true,
         }
     }
 
-    /// How long the policy makes a job wait, with `beside` running as well.
+    /// What the policy says of a job, with `beside` running as well.
     fn ask(
         &mut self,
         policy: &mut dyn Policy,
         budget: Regions,
         job: usize,
         beside: Option<usize>,
-    ) -> Option<Ticks> {
+    ) -> Verdict {
         let before = beside.map(|beside| {
             let activity = &mut self.jobs[beside].activity;
             (beside, core::mem::replace(activity, Activity::Running))
         });
         let view = View::new(budget, &self.jobs, job);
-        let wait = match view.running().next() {
-            Some(_) => match policy.decide(&view) {
-                Verdict::Start => Some(Ticks::ZERO),
-                Verdict::After(delay) => Some(delay),
-                Verdict::AfterAnEnd => None,
-            },
+        let verdict = if view.running().next().is_some() {
+            policy.decide(&view)
+        } else {
             // Nothing to wait for, unless a job has kept something from its last iteration.
-            None => {
-                let claim = view.own().profile.as_ref().map(|profile| profile.claim());
-                let fits = claim.is_none_or(|claim| claim <= view.room);
-                (fits || !policy.hands_over()).then_some(Ticks::ZERO)
-            }
+            let claim = view.own().profile.as_ref().map(|profile| profile.claim());
+            let fits = claim.is_none_or(|claim| claim <= view.room);
+            if fits || !policy.hands_over() { Verdict::Start } else { Verdict::AfterAnEnd }
         };
         if let Some((beside, activity)) = before {
             self.jobs[beside].activity = activity;
         }
-        wait
+        verdict
     }
 }

@@ -149,8 +149,34 @@ pub enum Verdict {
     /// It may start when the running iterations have come this much further, as far as their
     /// profiles tell.
     After(Ticks),
+    /// Not now, and the policy does not know when: it is asked again when the running iterations have
+    /// come this much further. Nothing starts before the candidate meanwhile, as nothing shows that
+    /// it would not be delayed.
+    AskAgain(Ticks),
     /// It has to wait until a running iteration has ended.
     AfterAnEnd,
+}
+
+impl Verdict {
+    /// The delay that it promises, if it does.
+    #[must_use]
+    pub const fn promise(self) -> Option<Ticks> {
+        match self {
+            Self::Start => Some(Ticks::ZERO),
+            Self::After(delay) => Some(delay),
+            Self::AskAgain(_) | Self::AfterAnEnd => None,
+        }
+    }
+
+    /// How much further the running iterations have to come before it is worth asking again, if
+    /// that is before one ends.
+    #[must_use]
+    pub const fn ask_after(self) -> Option<Ticks> {
+        match self {
+            Self::AskAgain(delay) => Some(delay),
+            _ => self.promise(),
+        }
+    }
 }
 
 /// Decides when iterations start. Called under the pool's lock: what it needs to remember, or to

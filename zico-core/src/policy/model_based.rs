@@ -32,7 +32,7 @@ impl Policy for ModelBased {
             return Verdict::AfterAnEnd;
         }
         let grain = grain(view, own);
-        if fits(view, own, grain) { Verdict::Start } else { Verdict::After(grain) }
+        if fits(view, own, grain) { Verdict::Start } else { Verdict::AskAgain(grain) }
     }
 }
 
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn samples_meet_one_by_one_up_to_the_end_of_the_other() {
         assert_eq!(of(12, 0), Verdict::Start);
-        assert_eq!(of(11, 0), Verdict::After(GRAIN), "peak upon peak");
-        assert_eq!(of(8, 9 * MS), Verdict::After(GRAIN), "looks again after a sample");
+        assert_eq!(of(11, 0), Verdict::AskAgain(GRAIN), "peak upon peak");
+        assert_eq!(of(8, 9 * MS), Verdict::AskAgain(GRAIN), "looks again after a sample");
         assert_eq!(of(8, 10 * MS), Verdict::Start);
         assert_eq!(of(6, 20 * MS), Verdict::Start, "flank upon flank, then the other is over");
     }

@@ -192,11 +192,7 @@ mod tests {
     fn delay_of(own: &Steps, others: &[(&Steps, u32)], room: u32) -> Option<u64> {
         let others = others.iter().map(|&(steps, progress)| running(steps, progress));
         let jobs: Vec<Tenant> = others.chain([waiting(own)]).collect();
-        match verdict(&mut TimeShift::default(), room, &jobs) {
-            Verdict::Start => Some(0),
-            Verdict::After(delay) => Some(delay.value()),
-            Verdict::AfterAnEnd => None,
-        }
+        verdict(&mut TimeShift::default(), room, &jobs).promise().map(Ticks::value)
     }
 
     #[test]
