@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use proptest::prelude::*;
-use zico_core::policy::{Exclusive, Lanes, Order, Policy, Static, TimeShift};
+use zico_core::policy::{Exclusive, Lanes, Order, Policy, Static, TimeShift, Verdict, View};
 use zico_core::{
     AllocError, Begin, BeginError, Bytes, JobConfig, JoinError, Lifetime, Pool, PoolConfig,
     Request, Ticks,
@@ -193,6 +193,35 @@ fn priority_does_not_starve() {
     let at = |job| started.iter().position(|&i| i == job).unwrap();
     // Two of the high ones had asked before.
     assert_eq!((at(0), at(1)), (3 + 16, 3 + 17), "{started:?}");
+}
+
+/// Lets those start that keep nothing; the others it would rather ask again in a while.
+struct Undecided;
+
+impl Policy for Undecided {
+    fn name(&self) -> &'static str {
+        "undecided"
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Verdict {
+        let kept = !view.own().persistent.is_zero();
+        if kept { Verdict::AskAgain(Ticks::new(1)) } else { Verdict::Start }
+    }
+}
+
+/// I5: where the policy does not know how long the first waiter has to wait, nobody starts before it.
+#[test]
+fn nobody_starts_before_one_who_was_promised_nothing() {
+    let (device, pool) = pool(10, Undecided);
+    let [one, two, first] = [(); 3].map(|()| pool.join("job", device.add_stream()).unwrap());
+    first.alloc(Request::new(regions(1), Lifetime::Persistent)).unwrap();
+    assert_eq!((one.begin(), two.begin()), (Ok(Begin::Started), Ok(Begin::Started)));
+    assert_eq!(first.begin(), Ok(Begin::Wait(None)));
+    one.end().unwrap();
+    assert_eq!(one.begin(), Ok(Begin::Wait(Some(Ticks::ZERO))), "it could, and has to wait");
+    two.end().unwrap();
+    assert_eq!(first.begin(), Ok(Begin::Started));
+    assert_eq!(one.begin(), Ok(Begin::Started));
 }
 
 /// Salus's FAIR and SRTF put those first that have had less, or have less to do.
