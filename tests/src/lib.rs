@@ -2,6 +2,7 @@
 //! in which a pool is checked after every call.
 
 pub mod conformance;
+pub mod waves;
 pub mod world;
 
 /// How many cases a property is tried on: `PROPTEST_CASES`, if that is set.

@@ -14,7 +14,7 @@
 
 use zico_core::{
     AllocError, Begin, Block, BudgetError, Bytes, Class, Device, FreeError, HandOver, Job,
-    Lifetime, Pool, PoolConfig, Request, Ticks,
+    JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::{
     Access, Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
@@ -24,6 +24,10 @@ use zico_mock::{
 pub const JOBS: usize = 3;
 const REGION: Bytes = Bytes::mib(2);
 const BUDGET: Bytes = Bytes::mib(32);
+/// What is always there for the second job.
+const FLOOR: Bytes = Bytes::mib(6);
+/// The most that the third one may hold.
+const CAP: Bytes = Bytes::mib(12);
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -192,7 +196,13 @@ impl World {
             }
             None => {
                 let stream = self.device.add_stream();
-                let job = self.pool.join(format!("job {i}"), stream);
+                let config = JobConfig::new(format!("job {i}"));
+                let config = match i {
+                    1 => config.floor(FLOOR),
+                    2 => config.cap(CAP),
+                    _ => config,
+                };
+                let job = self.pool.join(config, stream);
                 let Ok(job) = job else { return };
                 let side = self.device.add_stream();
                 self.tenants[i] =
@@ -239,6 +249,7 @@ impl World {
                 let others = why.shortage.held_by_others.value();
                 assert_eq!(used.value() + others + draining.value(), held, "{why}");
             }
+            Err(AllocError::BeyondCap { cap, .. }) => assert_eq!((i, cap), (2, CAP)),
             Err(AllocError::Invalid { .. }) => assert!(align > REGION),
             Err(AllocError::Device(_)) => {}
             Err(other) => panic!("{other}"),
@@ -290,6 +301,12 @@ impl World {
         let charged: u64 = books.jobs.iter().map(|job| job.held.total().value()).sum();
         assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
         assert_eq!(books.held, usage.physical, "the books against the device");
+        let held = |i: usize| self.tenants[i].as_ref().map(|tenant| tenant.job.held().total());
+        assert!(held(2).is_none_or(|held| held <= CAP), "{books}");
+        let unused = held(1).map_or(Bytes::ZERO, |held| FLOOR.saturating_sub(held));
+        let draining: u64 = books.jobs.iter().map(|job| job.held.draining.value()).sum();
+        let leased = charged - draining;
+        assert!(leased + unused.value() <= most.value(), "the floor is there: {books}");
         for tenant in self.tenants.iter().flatten() {
             let live: u64 = tenant.live.iter().map(|live| live.block.bytes().value()).sum();
             let held = tenant.job.held();

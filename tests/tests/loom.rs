@@ -66,7 +66,7 @@ fn all_came_back(device: &MockDevice, pool: Pool<MockDevice>) {
 #[test]
 fn a_region_is_handed_over_and_the_wake_up_is_not_lost() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift);
+        let (device, pool) = pool(1, TimeShift::default());
         let (giver, taker) = (join(&device, &pool), join(&device, &pool));
         let block = take(&pool, &giver);
         let other = pool.clone();
@@ -87,7 +87,7 @@ fn a_region_is_handed_over_and_the_wake_up_is_not_lost() {
 #[test]
 fn a_task_that_sleeps_is_woken() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift);
+        let (device, pool) = pool(1, TimeShift::default());
         let (giver, taker) = (join(&device, &pool), join(&device, &pool));
         let block = take(&pool, &giver);
         let other = pool.clone();
@@ -109,7 +109,7 @@ fn a_task_that_sleeps_is_woken() {
 #[test]
 fn a_region_is_trimmed_or_taken() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift);
+        let (device, pool) = pool(1, TimeShift::default());
         let (giver, taker) = (join(&device, &pool), join(&device, &pool));
         let block = take(&pool, &giver);
         let other = pool.clone();
@@ -132,7 +132,7 @@ fn a_region_is_trimmed_or_taken() {
 #[test]
 fn a_page_is_given_back_and_leased_again() {
     loom::model(|| {
-        let (device, pool) = pool(2, TimeShift);
+        let (device, pool) = pool(2, TimeShift::default());
         let job = Arc::new(join(&device, &pool));
         let block = take(&pool, &job);
         let other = job.clone();
@@ -154,7 +154,7 @@ fn a_page_is_given_back_and_leased_again() {
 #[test]
 fn a_block_is_parked_and_released() {
     loom::model(|| {
-        let (device, pool) = pool(2, TimeShift);
+        let (device, pool) = pool(2, TimeShift::default());
         let job = Arc::new(join(&device, &pool));
         let block = take(&pool, &job);
         job.record_use(block, device.add_stream()).unwrap();
@@ -176,7 +176,7 @@ fn a_block_is_parked_and_released() {
 #[test]
 fn a_budget_is_lowered_during_a_lease() {
     loom::model(|| {
-        let (device, pool) = pool(2, TimeShift);
+        let (device, pool) = pool(2, TimeShift::default());
         let job = join(&device, &pool);
         let first = take(&pool, &job);
         let other = pool.clone();
@@ -201,7 +201,7 @@ fn a_budget_is_lowered_during_a_lease() {
 #[test]
 fn a_job_that_leaves_lets_the_other_in() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift);
+        let (device, pool) = pool(1, TimeShift::default());
         let (leaver, taker) = (join(&device, &pool), join(&device, &pool));
         take(&pool, &leaver);
         let other = pool.clone();
@@ -221,7 +221,7 @@ fn a_job_that_leaves_lets_the_other_in() {
 #[test]
 fn two_threads_grow_one_arena() {
     loom::model(|| {
-        let (device, pool) = pool(2, TimeShift);
+        let (device, pool) = pool(2, TimeShift::default());
         let job = Arc::new(join(&device, &pool));
         let (other_pool, other_job) = (pool.clone(), job.clone());
         let other = thread::spawn(move || take(&other_pool, &other_job));
@@ -268,7 +268,7 @@ fn iterations_take_turns() {
 #[test]
 fn two_threads_poll_one_fence() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift);
+        let (device, pool) = pool(1, TimeShift::default());
         let job = join(&device, &pool);
         let block = take(&pool, &job);
         job.free(block).unwrap();

@@ -11,9 +11,9 @@ use zico_core::{
     AllocError, Begin, BeginError, Block, BudgetError, Bytes, Device, FreeError, HandOver, Job,
     Lifetime, Pool, PoolConfig, Request, Ticks,
 };
+use zico_mock::replay::PolicyKind;
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
-
-const REGION: Bytes = Bytes::mib(2);
+use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 struct Reckless;
 
@@ -22,13 +22,9 @@ impl Policy for Reckless {
         "reckless"
     }
 
-    fn decide(&self, _: &View<'_>) -> Verdict {
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
         Verdict::Start
     }
-}
-
-fn regions(n: u64) -> Bytes {
-    Bytes::new(n * REGION.value())
 }
 
 fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
@@ -43,85 +39,6 @@ fn pool_of(
     let device = MockDevice::new(device).unwrap();
     let config = config(PoolConfig::new(regions(budget)).region_size(REGION));
     (device.clone(), Pool::new(device, config).unwrap())
-}
-
-/// A job whose iterations allocate blocks one after the other and free them in reverse.
-struct Waves {
-    job: Job<MockDevice>,
-    stream: MockStream,
-    /// The blocks of one iteration, in regions.
-    wave: Vec<u64>,
-    live: Vec<Block>,
-    /// How many of the iteration's operations are done; none while it has not begun.
-    at: Option<usize>,
-    left: u32,
-}
-
-impl Waves {
-    fn join(
-        device: &MockDevice,
-        pool: &Pool<MockDevice>,
-        kept: u64,
-        wave: &[u64],
-        times: u32,
-    ) -> Self {
-        let stream = device.add_stream();
-        let job = pool.join("waves", stream).unwrap();
-        if kept > 0 {
-            job.alloc(Request::new(regions(kept), Lifetime::Persistent)).unwrap();
-        }
-        Self { job, stream, wave: wave.to_vec(), live: Vec::new(), at: None, left: times }
-    }
-
-    /// Does the next thing, if it may. Whether it did, or has nothing left to do.
-    fn step(&mut self, device: &MockDevice) -> bool {
-        if self.left == 0 {
-            return true;
-        }
-        let Some(at) = self.at else {
-            let started = self.job.begin().unwrap() == Begin::Started;
-            self.at = started.then_some(0);
-            return started;
-        };
-        device.launch(self.stream, Ticks::micros(10), Utilisation::FULL).unwrap();
-        if let Some(&block) = self.wave.get(at) {
-            match self.job.alloc(Request::new(regions(block), Lifetime::Iteration)) {
-                Ok(block) => self.live.push(block),
-                Err(AllocError::Busy(_)) => return false,
-                Err(error) => panic!("a job within its profile was refused: {error}"),
-            }
-        } else if let Some(block) = self.live.pop() {
-            self.job.free(block).unwrap();
-        } else {
-            self.job.end().unwrap();
-            self.left -= 1;
-            self.at = None;
-            return true;
-        }
-        self.at = Some(at + 1);
-        true
-    }
-}
-
-/// Lets the jobs go on in the order given, again and again, until all are done.
-fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves], order: &[usize]) {
-    let mut vain = 0;
-    for turn in 0.. {
-        if jobs.iter().all(|job| job.left == 0) {
-            break;
-        }
-        let job = order.get(turn % order.len()).map_or(0, |&i| i % jobs.len());
-        // Everybody gets a turn now and then, whatever the order says.
-        let job = if turn % 3 == 0 { turn / 3 % jobs.len() } else { job };
-        let done = jobs[job].left > 0 && jobs[job].step(device);
-        vain = if done { 0 } else { vain + 1 };
-        if vain > 3 * jobs.len() {
-            device.run_until_idle();
-            pool.poll().unwrap();
-        }
-        assert!(vain < 12 * jobs.len(), "all jobs wait for each other:\n{}", pool.snapshot());
-        assert_eq!(device.violation_count(), 0, "{:?}", device.violations().first());
-    }
 }
 
 /// I4, the classic case: two jobs that each need more than half the budget go into forward at once.
@@ -143,10 +60,14 @@ proptest! {
         jobs in prop::collection::vec((0..3u64, prop::collection::vec(1..5u64, 1..6)), 1..5),
         slack in 0..6u64,
         order in prop::collection::vec(0..4usize, 1..40),
+        policy in 0..PolicyKind::ALL.len(),
     ) {
         let kept: u64 = jobs.iter().map(|(kept, _)| kept).sum();
         let peak: u64 = jobs.iter().map(|(_, wave)| wave.iter().sum()).max().unwrap_or(0);
-        let (device, pool) = pool(kept + peak + slack, Reckless);
+        // Instead of the two that need more, the one that lets everybody start.
+        let kind = Some(PolicyKind::ALL[policy]).filter(|kind| !kind.needs_every_peak());
+        let policy = kind.map_or(Box::new(Reckless) as Box<dyn Policy>, PolicyKind::policy);
+        let (device, pool) = pool_of(kept + peak + slack, |config| config.policy(policy));
         let mut all: Vec<Waves> =
             jobs.iter().map(|(kept, wave)| Waves::join(&device, &pool, *kept, wave, 5)).collect();
         run_all(&device, &pool, &mut all, &order);
@@ -157,7 +78,7 @@ proptest! {
 /// every iteration that asks is preceded by at most one further iteration of each other job.
 #[test]
 fn a_job_that_asks_is_not_passed_over() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut large = Waves::join(&device, &pool, 0, &[9; 1], 6);
     // Iterations of different lengths: there is hardly a moment at which none of them runs.
     let waves: [&[u64]; 3] = [&[2], &[1, 1], &[1, 1, 1]];
@@ -189,7 +110,7 @@ fn a_job_that_asks_is_not_passed_over() {
 #[test]
 fn a_job_that_asks_too_much_fails_alone() {
     for (budget, fits) in [(10, false), (11, true)] {
-        let (device, pool) = pool(budget, TimeShift);
+        let (device, pool) = pool(budget, TimeShift::default());
         let mut good = Waves::join(&device, &pool, 2, &[1, 1, 1], 5);
         let greedy = pool.join("greedy", device.add_stream()).unwrap();
         match greedy.alloc(Request::new(regions(9), Lifetime::Persistent)) {
@@ -209,7 +130,7 @@ fn a_job_that_asks_too_much_fails_alone() {
 /// I6: what stays must leave room for the known peaks of the others.
 #[test]
 fn persistent_growth_cannot_shut_out_another_job() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut first = Waves::join(&device, &pool, 1, &[3, 3], 1);
     run_all(&device, &pool, std::slice::from_mut(&mut first), &[0]);
     device.run_until_idle();
@@ -225,7 +146,7 @@ fn persistent_growth_cannot_shut_out_another_job() {
 /// I6: a job that leaves in mid-iteration gives everything back, once the device has passed it.
 #[test]
 fn a_job_that_leaves_returns_what_it_held() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut leaver = Waves::join(&device, &pool, 2, &[4, 3], 5);
     (0..3).for_each(|_| assert!(leaver.step(&device)));
     let (other, stream) = (device.add_stream(), leaver.stream);
@@ -242,7 +163,7 @@ fn a_job_that_leaves_returns_what_it_held() {
 /// I7: a handle that is not this job's, or not live any more, is a typed error and changes nothing.
 #[test]
 fn stale_and_foreign_handles_are_refused() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let (one, two) = (
         pool.join("one", device.add_stream()).unwrap(),
         pool.join("two", device.add_stream()).unwrap(),
@@ -260,7 +181,7 @@ fn stale_and_foreign_handles_are_refused() {
 /// What a job keeps from its last iteration is not there for others: they wait until it is freed.
 #[test]
 fn memory_kept_between_iterations_is_waited_for() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut job = Waves::join(&device, &pool, 1, &[7], 2);
     job.left = 1;
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
@@ -279,7 +200,7 @@ fn memory_kept_between_iterations_is_waited_for() {
 /// A job whose iterations cannot fit beside what the others keep is told so, with the numbers.
 #[test]
 fn an_iteration_that_can_never_fit_is_refused() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     // Both in their first iterations: nothing is known yet that could refuse the growth of either.
     let mut job = Waves::join(&device, &pool, 1, &[7], 1);
     let other = pool.join("other", device.add_stream()).unwrap();
@@ -296,7 +217,7 @@ fn an_iteration_that_can_never_fit_is_refused() {
 /// I1: memory freed by the program but not yet passed by the device stays charged.
 #[test]
 fn freed_memory_is_charged_until_its_fence_has_passed() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut one = Waves::join(&device, &pool, 0, &[8], 1);
     (0..3).for_each(|_| assert!(one.step(&device)));
     assert_eq!((one.job.held().iteration, one.job.held().draining), (Bytes::ZERO, regions(8)));
@@ -366,7 +287,7 @@ fn isolated_jobs_lose_their_addresses() {
 /// Memory that is nobody's can be given back to the device, and comes again when it is needed.
 #[test]
 fn what_is_nobodys_can_be_trimmed() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let job = pool.join("job", device.add_stream()).unwrap();
     let kept = job.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
     let wave = Request::new(regions(5), Lifetime::Iteration);
@@ -384,7 +305,7 @@ fn what_is_nobodys_can_be_trimmed() {
 /// A lowered budget is reached within one iteration of each running job, and they all go on.
 #[test]
 fn a_lowered_budget_is_reached_within_an_iteration() {
-    let (device, pool) = pool(20, TimeShift);
+    let (device, pool) = pool(20, TimeShift::default());
     let mut jobs =
         [Waves::join(&device, &pool, 1, &[4, 3], 3), Waves::join(&device, &pool, 1, &[3, 2], 3)];
     run_all(&device, &pool, &mut jobs, &[0, 1]);
@@ -416,7 +337,7 @@ fn a_lowered_budget_is_reached_within_an_iteration() {
 /// Raised again before the reclaim has ended, a budget is there at once.
 #[test]
 fn a_budget_may_be_raised_before_it_has_been_lowered() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let stream = device.add_stream();
     let job = pool.join("job", stream).unwrap();
     let request = |count| Request::new(regions(count), Lifetime::Iteration);
@@ -436,7 +357,7 @@ fn a_budget_may_be_raised_before_it_has_been_lowered() {
 /// A budget below what the jobs keep is refused with the numbers, as is one that cannot be.
 #[test]
 fn a_budget_that_cannot_be_is_refused() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let job = pool.join("job", device.add_stream()).unwrap();
     job.alloc(Request::new(regions(4), Lifetime::Persistent)).unwrap();
     let (asked, kept) = (regions(3), regions(4));
@@ -452,7 +373,7 @@ fn a_budget_that_cannot_be_is_refused() {
 /// A job that waits to start and no longer fits is told so.
 #[test]
 fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
-    let (device, pool) = pool(10, TimeShift);
+    let (device, pool) = pool(10, TimeShift::default());
     let mut job = Waves::join(&device, &pool, 1, &[7], 2);
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
     let other = pool.join("other", device.add_stream()).unwrap();
@@ -468,7 +389,7 @@ fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
 /// short the job's own stream waits for it instead of the host.
 #[test]
 fn a_block_that_another_stream_uses_waits_for_it() {
-    let (device, pool) = pool(2, TimeShift);
+    let (device, pool) = pool(2, TimeShift::default());
     let (own, side) = (device.add_stream(), device.add_stream());
     let job = pool.join("job", own).unwrap();
     assert_eq!(job.begin(), Ok(Begin::Started));
@@ -502,7 +423,7 @@ fn a_block_that_another_stream_uses_waits_for_it() {
 /// What is still live when a job leaves is said by name, and comes back all the same.
 #[test]
 fn what_a_job_leaks_is_said_by_name() {
-    let (_, pool) = pool(10, TimeShift);
+    let (_, pool) = pool(10, TimeShift::default());
     let job = pool.join("leaky", pool.device().add_stream()).unwrap();
     let request = |kib| Request::new(Bytes::kib(kib), Lifetime::Iteration);
     let freed = job.alloc(request(8).named("workspace")).unwrap();
@@ -527,7 +448,7 @@ fn what_a_job_leaks_is_said_by_name() {
 fn a_stray_block_strands_one_region() {
     for kib in [1, 64, 128] {
         for after in 0..40 {
-            let (_, pool) = pool(200, TimeShift);
+            let (_, pool) = pool(200, TimeShift::default());
             let job = pool.join("job", pool.device().add_stream()).unwrap();
             let request = |kib| Request::new(Bytes::kib(kib), Lifetime::Iteration);
             let block = |i: u64| job.alloc(request(300 + 777 * (i % 7))).unwrap();

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use zico_core::{Bytes, Lifetime, Ticks};
+use zico_core::{Bytes, JobConfig, Lifetime, Ticks};
 use zico_mock::bundled;
 use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
 use zico_mock::trace::{BlockId, Iteration, Step, Trace};
@@ -45,13 +45,13 @@ impl Together {
     }
 }
 
-fn all_went_well(outcome: &Outcome) {
+fn all_went_well(outcome: &Outcome, iterations: u64) {
     assert_eq!(outcome.violations, []);
     assert_eq!(outcome.violation_count, 0);
     assert!(outcome.peak_held <= outcome.budget, "{} held", outcome.peak_held);
     for job in &outcome.jobs {
         assert_eq!(job.failure, None, "{}", job.name);
-        assert!(job.iterations >= ITERATIONS, "{} did {}", job.name, job.iterations);
+        assert!(job.iterations >= iterations, "{} did {}", job.name, job.iterations);
     }
 }
 
@@ -62,10 +62,30 @@ fn shares_well(names: &[&str]) {
     for f in [1.0, 0.5, 0.25, 0.1, 0.05] {
         let zico = together.run(&together.config(f, PolicyKind::Zico));
         let exclusive = together.run(&together.config(f, PolicyKind::Exclusive));
-        all_went_well(&zico);
-        all_went_well(&exclusive);
+        all_went_well(&zico, ITERATIONS);
+        all_went_well(&exclusive, ITERATIONS);
         let (ours, turns) = (together.throughput(&zico), together.throughput(&exclusive));
         assert!(ours >= turns, "{names:?} at f = {f}: {ours:.3} against {turns:.3} by turns");
+    }
+    every_policy_completes(&together);
+}
+
+/// Whoever decides, the promises are the pool's: nothing is violated, nobody fails, nobody waits for
+/// ever. Those that hand nothing over need a budget for it.
+fn every_policy_completes(together: &Together) {
+    let mut seen = vec![PolicyKind::Zico, PolicyKind::Exclusive, PolicyKind::Unmanaged];
+    if together.traces.len() == 2 {
+        // Of two jobs only one ever waits: there is nothing to order.
+        seen.extend([PolicyKind::SalusFair, PolicyKind::SalusSrtf]);
+    }
+    for kind in PolicyKind::ALL.into_iter().filter(|kind| !seen.contains(kind)) {
+        let f = if kind.needs_every_peak() { 1.0 } else { 0.05 };
+        let mut config = together.config(f, kind);
+        config.iterations = ITERATIONS / 2;
+        if kind == PolicyKind::Static {
+            config.jobs = together.needs.shares(config.budget);
+        }
+        all_went_well(&together.run(&config), config.iterations);
     }
 }
 
@@ -184,7 +204,8 @@ fn a_job_without_launches_comes_to_an_end() {
 #[test]
 fn unmanaged_jobs_need_the_sum_of_their_peaks() {
     let together = Together::of(&["resnet50", "mobilenet_v2"]);
-    all_went_well(&together.run(&together.config(1.15, PolicyKind::Unmanaged)));
+    let enough = together.run(&together.config(1.15, PolicyKind::Unmanaged));
+    all_went_well(&enough, ITERATIONS);
     let short = together.run(&together.config(0.5, PolicyKind::Unmanaged));
     assert_eq!(short.violation_count, 0);
     let failed: Vec<&str> = short.jobs.iter().filter_map(|job| job.failure.as_deref()).collect();
@@ -206,6 +227,21 @@ const EXPANDABLE: [(&str, f64); 8] = [
     ("resnet110-cifar", 1.016),
     ("resnet50", 1.03),
 ];
+/// A fixed share is all that a job gets: where it does not suffice the job fails alone, and the other
+/// one is as fast as if it had the device's memory to itself.
+#[test]
+fn a_static_share_that_is_too_small_fails_alone() {
+    let together = Together::of(&["resnet50", "mobilenet_v2"]);
+    let mut config = together.config(1.0, PolicyKind::Static);
+    config.jobs = together.needs.shares(config.budget);
+    config.jobs[0] = JobConfig::default().cap(Bytes::gib(1));
+    let outcome = together.run(&config);
+    assert_eq!(outcome.violation_count, 0);
+    let failure = outcome.jobs[0].failure.as_deref().unwrap();
+    assert!(failure.starts_with("beyond the job's cap of 1 GiB"), "{failure}");
+    assert!(outcome.jobs[0].peak <= Bytes::gib(1));
+    assert_eq!(outcome.jobs[1].failure, None);
+}
 
 /// What a job alone leases over its live bytes, both at their peaks and in program order, is no more
 /// than what expandable segments hold.
@@ -233,7 +269,7 @@ fn a_job_alone_runs_in_little_more_than_its_live_bytes() {
             let (iterations, config) = (ITERATIONS, ReplayConfig::new(budget));
             let config = ReplayConfig { region, iterations, ..config };
             let outcome = replay(&[&trace], &config, &mut |_| {}).unwrap();
-            all_went_well(&outcome);
+            all_went_well(&outcome, ITERATIONS);
             outcome.rate(&outcome.jobs[0])
         };
         let share = rate(budget) / rate(Bytes::new(2 * budget.value()));

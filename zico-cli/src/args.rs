@@ -145,6 +145,22 @@ impl MachineArgs {
 pub enum PolicyName {
     /// Start when the waves fit together (time shift)
     Zico,
+    /// Start when the peak fits beside the most that the others may still come to hold
+    Conservative,
+    /// Zico as published: sampled waves, up to the end of the other's iteration
+    ModelBased,
+    /// Start while all others are in their backward passes
+    TickTock,
+    /// Start if the peaks fit at once
+    Spatial,
+    /// Salus: one iteration at a time in each lane, in the order of asking
+    SalusPack,
+    /// Salus: the same, the job that has had the least memory x time first
+    SalusFair,
+    /// Salus: the same, the job with the shortest remaining time first
+    SalusSrtf,
+    /// Each job has a fixed share of the budget, in proportion to its peak
+    Static,
     /// One iteration at a time, by turns
     Exclusive,
     /// No decision and no hand-over: each job keeps its own peak
@@ -155,6 +171,14 @@ impl From<PolicyName> for PolicyKind {
     fn from(name: PolicyName) -> Self {
         match name {
             PolicyName::Zico => Self::Zico,
+            PolicyName::Conservative => Self::Conservative,
+            PolicyName::ModelBased => Self::ModelBased,
+            PolicyName::TickTock => Self::TickTock,
+            PolicyName::Spatial => Self::Spatial,
+            PolicyName::SalusPack => Self::SalusPack,
+            PolicyName::SalusFair => Self::SalusFair,
+            PolicyName::SalusSrtf => Self::SalusSrtf,
+            PolicyName::Static => Self::Static,
             PolicyName::Exclusive => Self::Exclusive,
             PolicyName::Unmanaged => Self::Unmanaged,
         }

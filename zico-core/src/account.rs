@@ -7,11 +7,14 @@ use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::memory::Memory;
+use crate::policy::Tenant;
 use crate::profile::{Profile, Recorder, Step};
+use crate::snapshot::Activity;
 use crate::space::{Moment, Space};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
-use crate::units::{Bytes, Progress, Regions, Ticks};
+use crate::terms::Terms;
+use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 
 /// A claim is taken to be larger by this part of it, and one region: iterations vary a little.
 const CLAIM_MARGIN: u32 = 64;
@@ -105,8 +108,17 @@ pub(crate) struct Account<D: Device> {
     pub(crate) pending: Vec<usize>,
     pub(crate) fences: VecDeque<Fence<D::Event>>,
     pub(crate) phase: Phase,
-    /// The envelope of the last two iterations.
-    pub(crate) profile: Option<Profile>,
+    pub(crate) terms: Terms,
+    /// The most that it may hold.
+    pub(crate) cap: u32,
+    /// How often it was put behind jobs that had asked later, since it has waited.
+    pub(crate) passed_over: u32,
+    /// The memory that its iterations have had, times how long.
+    pub(crate) used: MemoryTime,
+    /// What was charged to it when it was last looked at in an iteration, and when that was.
+    metered: Option<(Ticks, u32)>,
+    /// The envelope of the last two iterations; before the first, what it has declared.
+    pub(crate) profile: Option<Arc<Profile>>,
     last: Option<Profile>,
     /// The last two iterations made the same number of operations.
     pub(crate) settled: bool,
@@ -116,7 +128,7 @@ pub(crate) struct Account<D: Device> {
     /// The most that it has leased.
     pub(crate) peak_leased: u32,
     /// Regions that have been charged to the job, again and again.
-    pub(crate) charged: u64,
+    pub(crate) taken: u64,
     /// Streams whose work uses what the job has given up, and that its own has to wait for before
     /// the next fence.
     pub(crate) joins: Vec<D::Stream>,
@@ -133,7 +145,9 @@ impl<D: Device> Account<D> {
         spaces: Vec<Space<D::Range>>,
         pulse: Arc<Pulse>,
         memory: Arc<Mutex<Memory<D>>>,
+        terms: Terms,
     ) -> Self {
+        let declared = terms.declared.map(|maximum| Profile::flat(Regions::new(maximum)));
         Self {
             name,
             stream,
@@ -146,13 +160,18 @@ impl<D: Device> Account<D> {
             pending: Vec::new(),
             fences: VecDeque::new(),
             phase: Phase::Idle,
-            profile: None,
+            terms,
+            cap: u32::MAX,
+            passed_over: 0,
+            used: MemoryTime::ZERO,
+            metered: None,
+            profile: declared.map(Arc::new),
             last: None,
             settled: false,
             iterations: 0,
             peak: 0,
             peak_leased: 0,
-            charged: 0,
+            taken: 0,
             joins: Vec::new(),
             memory,
             gone: false,
@@ -166,8 +185,8 @@ impl<D: Device> Account<D> {
         let reserved = Counter {
             current: bytes(current),
             peak: bytes(self.peak.into()),
-            allocated: bytes(self.charged),
-            freed: bytes(self.charged.saturating_sub(current)),
+            allocated: bytes(self.taken),
+            freed: bytes(self.taken.saturating_sub(current)),
         };
         Stats { reserved, ..blocks }
     }
@@ -183,6 +202,52 @@ impl<D: Device> Account<D> {
 
     pub(crate) fn leased_total(&self) -> u32 {
         self.leased.iter().sum()
+    }
+
+    /// All that is charged to it.
+    pub(crate) fn charged(&self) -> u32 {
+        self.leased_total().saturating_add(self.draining)
+    }
+
+    /// What others cannot have, whether an iteration of the job runs or not.
+    pub(crate) fn kept(&self) -> u32 {
+        self.persistent().max(self.terms.floor)
+    }
+
+    /// What others cannot have now, if it were to hold `extra` regions more.
+    pub(crate) fn reserved(&self, extra: u32) -> u32 {
+        self.leased_total().saturating_add(extra).max(self.terms.floor)
+    }
+
+    /// What the job does.
+    pub(crate) fn activity(&self) -> Activity {
+        match self.phase {
+            _ if self.gone => Activity::Left,
+            Phase::Idle => Activity::Idle,
+            Phase::Waiting(_) => Activity::Waiting,
+            Phase::Running(_) if self.is_stalled() => Activity::Stalled,
+            Phase::Admitted | Phase::Running(_) => Activity::Running,
+        }
+    }
+
+    /// The job as a policy sees it.
+    pub(crate) fn tenant(&self) -> Tenant {
+        let iterations = self.terms.iterations;
+        Tenant {
+            profile: self.profile.clone(),
+            activity: self.activity(),
+            progress: self.progress(),
+            persistent: Regions::new(self.persistent()),
+            ephemeral: Regions::new(self.ephemeral()),
+            priority: self.terms.priority,
+            used: self.used,
+            // One that goes on for longer than it has said may go on for ever.
+            remaining: iterations
+                .and_then(|all| all.checked_sub(self.iterations))
+                .filter(|&n| n > 0),
+            floor: Regions::new(self.terms.floor),
+            cap: self.terms.cap.map(Regions::new),
+        }
     }
 
     /// Whether the device has passed all that the job has ever given up.
@@ -241,14 +306,15 @@ impl<D: Device> Account<D> {
     /// The job's claim in the banker's test, if it were to hold `extra` regions more. `most` is what
     /// it can come to hold in all, and its claim while it has no profile.
     pub(crate) fn claim(&self, extra: u32, most: u32) -> Claim {
-        let held = self.leased_total() + extra;
         let claim = self.ahead().map_or(most, |ahead| most.min(self.persistent() + ahead));
         let carried = match &self.phase {
             Phase::Running(run) => run.carried,
             _ => self.ephemeral(),
         };
-        let returns = (self.ephemeral() + extra).saturating_sub(carried);
-        Claim { need: claim.saturating_sub(held), returns }
+        // What is reserved for it is its own, and stays so: as if it held that much.
+        let reserved = self.reserved(extra);
+        let stays = self.persistent().saturating_add(carried).max(self.terms.floor);
+        Claim { need: claim.saturating_sub(reserved), returns: reserved.saturating_sub(stays) }
     }
 
     /// Whether the running iteration holds as much as its profile allows, or has none.
@@ -272,13 +338,25 @@ impl<D: Device> Account<D> {
     /// Notes what is charged to the job, and to its running iteration.
     pub(crate) fn note(&mut self, now: Ticks) {
         self.peak_leased = self.peak_leased.max(self.leased_total());
-        self.peak = self.peak.max(self.leased_total() + self.draining);
+        self.peak = self.peak.max(self.charged());
+        self.meter(now);
         let leased = Regions::new(self.ephemeral());
         let demand = Regions::new(self.ephemeral() + self.draining);
         let progress = self.pulse.progress();
         if let Some(run) = self.run() {
             let at = run.elapsed(now);
             run.recorder.note(Step { progress, at, demand, leased });
+        }
+    }
+
+    /// Adds what the running iteration has had since it was last looked at.
+    fn meter(&mut self, now: Ticks) {
+        if let Some((since, charged)) = self.metered.take() {
+            let had = Regions::new(charged).during(now.saturating_sub(since));
+            self.used = self.used.saturating_add(had);
+        }
+        if matches!(self.phase, Phase::Running(_)) {
+            self.metered = Some((now, self.charged()));
         }
     }
 
@@ -290,10 +368,11 @@ impl<D: Device> Account<D> {
         };
         let length = run.elapsed(now);
         let newest = run.recorder.finish(operations, length);
-        self.profile = Some(match &self.last {
+        self.meter(now);
+        self.profile = Some(Arc::new(match &self.last {
             Some(older) => newest.envelope(older),
             None => newest.clone(),
-        });
+        }));
         self.settled = self.last.as_ref().is_some_and(|last| last.operations() == operations);
         self.last = Some(newest);
         self.iterations += 1;

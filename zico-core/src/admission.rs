@@ -1,16 +1,19 @@
 //! Which iterations start: asks the policy about the waiting jobs, in order.
 //!
-//! The first waiter has a reservation: jobs behind it may start first only where that does not delay
-//! it (EASY backfilling, Lifka 1995). So an iteration that asks to start waits at most for those
-//! that run when it becomes first (I5).
-
-use alloc::vec::Vec;
+//! Jobs are asked by priority, then as the policy orders them, then as they came. The first waiter
+//! has a reservation: jobs behind it may start first only where that does not delay it (EASY
+//! backfilling, Lifka 1995). And no waiter is put behind later ones more than 16 times: then it goes
+//! before all that have not been, in the order of asking.
+//!
+//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
+//! were asked for later, and one of each job that asked before it or was passed over as often. Then
+//! it waits for those that run, and for nothing that starts later (I5).
 
 use crate::account::{Account, Phase};
+use crate::desk::Desk;
 use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
-use crate::policy::{Running, Verdict, View};
 use crate::region::JobKey;
 use crate::units::{Bytes, Progress, Regions, Ticks};
 
@@ -47,6 +50,9 @@ impl<D: Device> Ledger<D> {
             Some(Phase::Idle) => {
                 self.check_fits(job)?;
                 self.set_phase(job, Phase::Waiting(None));
+                if let Some(account) = self.accounts.get_mut(&job) {
+                    account.passed_over = 0;
+                }
                 self.waiting.push_back(job);
                 admitted = self.admit();
             }
@@ -67,6 +73,9 @@ impl<D: Device> Ledger<D> {
             return Err(NotRunning);
         }
         self.epoch += 1;
+        if self.owed {
+            self.share_out();
+        }
         self.tighten();
         self.admit();
         Ok(())
@@ -89,51 +98,49 @@ impl<D: Device> Ledger<D> {
 
     /// Refuses a job whose iterations are known not to fit. One whose iterations vary may try, alone.
     fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
-        let Some(account) = self.accounts.get(&job).filter(|account| account.settled) else {
-            return Ok(());
-        };
-        let kept: u32 = self.accounts.values().map(Account::persistent).sum();
-        let peak = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
-        if !self.policy.hands_over() || u64::from(kept) + u64::from(peak) <= u64::from(self.target)
-        {
+        let Some(account) = self.accounts.get(&job) else { return Ok(()) };
+        let varies = account.iterations > 0 && !account.settled;
+        let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
+        let claim = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
+        let (name, peak) = (|| account.name.clone(), account.persistent().saturating_add(claim));
+        if peak > account.cap && peak <= self.target && !varies {
+            return Err(BeginError::BeyondCap {
+                job: name(),
+                peak: bytes(peak),
+                cap: bytes(account.cap),
+            });
+        }
+        let others = self.kept().saturating_sub(account.kept());
+        let fits = peak.saturating_add(others) <= self.target;
+        if fits || varies || !self.policy.hands_over() {
             return Ok(());
         }
-        let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
         Err(BeginError::NeverFits {
-            job: account.name.clone(),
-            peak: bytes(account.persistent()).saturating_add(bytes(peak)),
-            kept_by_others: bytes(kept - account.persistent()),
+            job: name(),
+            peak: bytes(peak),
+            kept_by_others: bytes(others),
             budget: bytes(self.target),
         })
     }
 
     /// Admits every waiting job that may start now, in order. Whether there was one.
     pub(crate) fn admit(&mut self) -> bool {
+        let mut desk = core::mem::take(&mut self.desk);
         let mut any = false;
-        loop {
-            let waiting = self.waiting.iter().map(|&job| (job, self.verdict(job, None)));
-            let delays: Vec<(JobKey, Option<Ticks>)> = waiting.collect();
-            let Some(&(first, reserved)) = delays.first() else { break };
-            // The first waiter, or one behind it that does not delay it.
-            let may_start = |&&(job, delay): &&(JobKey, Option<Ticks>)| {
-                delay == Some(Ticks::ZERO) && (job == first || !self.delays(first, reserved, job))
-            };
-            match delays.iter().find(may_start) {
-                Some(&(job, _)) => self.admit_one(job),
-                None => {
-                    self.watch_for(&delays);
-                    return any;
-                }
-            }
+        desk.queue.clear();
+        if !self.waiting.is_empty() {
+            desk.lay_out(self);
+        }
+        let budget = Regions::new(self.target);
+        while let Some(place) = desk.choose(&mut *self.policy, budget) {
+            let job = desk.start(place);
+            self.waiting.retain(|&waiting| waiting != job);
+            self.set_phase(job, Phase::Admitted);
             any = true;
         }
-        self.watch_for(&[]);
+        self.watch_for(&desk);
+        self.desk = desk;
         any
-    }
-
-    fn admit_one(&mut self, job: JobKey) {
-        self.waiting.retain(|&waiting| waiting != job);
-        self.set_phase(job, Phase::Admitted);
     }
 
     fn set_phase(&mut self, job: JobKey, phase: Phase) {
@@ -142,54 +149,16 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    /// Whether the first waiter, which may start after `reserved`, would have to wait longer if
-    /// `job` started now. If it waits for an iteration to end, nothing shows that it would not.
-    fn delays(&self, first: JobKey, reserved: Option<Ticks>, job: JobKey) -> bool {
-        match (reserved, self.verdict(first, Some(job))) {
-            (Some(alone), Some(beside)) => beside > alone,
-            _ => true,
-        }
-    }
-
-    /// How long the policy makes a job wait, with `beside` running as well: zero if it may start,
-    /// none if until an iteration ends.
-    fn verdict(&self, job: JobKey, beside: Option<JobKey>) -> Option<Ticks> {
-        let mut running: Vec<Running<'_>> = Vec::with_capacity(self.accounts.len());
-        // The budget, less what stays when nothing runs.
-        let mut room = self.target;
-        for (&key, account) in &self.accounts {
-            room = room.saturating_sub(account.persistent());
-            if account.is_running() || beside == Some(key) {
-                let profile = account.profile.as_ref();
-                let position = profile.map_or(Ticks::ZERO, |p| p.position(account.progress()));
-                running.push(Running { profile, position });
-            } else if key != job {
-                room = room.saturating_sub(account.ephemeral());
-            }
-        }
-        let candidate = self.accounts.get(&job).and_then(|account| account.profile.as_ref());
-        if running.is_empty() {
-            // Nothing to wait for, unless a job has kept something from its last iteration.
-            let kept: u32 = self.accounts.values().map(Account::persistent).sum();
-            let most = self.target.saturating_sub(kept);
-            let fits = candidate.is_none_or(|profile| profile.claim().value().min(most) <= room);
-            return (fits || !self.policy.hands_over()).then_some(Ticks::ZERO);
-        }
-        let view = View { room: Regions::new(room), running: &running, candidate };
-        match self.policy.decide(&view) {
-            Verdict::Start => Some(Ticks::ZERO),
-            Verdict::After(delay) => Some(delay),
-            Verdict::AfterAnEnd => None,
-        }
-    }
-
     /// Notes how long each waiting job is expected to wait, and asks to be told when the running
     /// iterations have come as far as the next of them hopes for.
-    fn watch_for(&mut self, delays: &[(JobKey, Option<Ticks>)]) {
-        for &(job, delay) in delays {
-            self.set_phase(job, Phase::Waiting(delay));
+    fn watch_for(&mut self, desk: &Desk) {
+        for waiter in &desk.queue {
+            if let Some(account) = self.accounts.get_mut(&desk.keys[waiter.job]) {
+                account.phase = Phase::Waiting(waiter.verdict.promise());
+                account.passed_over = waiter.passed;
+            }
         }
-        let soonest = delays.iter().filter_map(|&(_, delay)| delay).min();
+        let soonest = desk.queue.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
         for account in self.accounts.values() {
             let progress = account.progress();
             let watch =

@@ -9,7 +9,6 @@
 
 use core::fmt;
 
-use crate::account::Account;
 use crate::banker::least_free;
 use crate::device::Device;
 use crate::ledger::Ledger;
@@ -34,7 +33,7 @@ pub struct BudgetStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// Less than what the jobs keep between iterations.
+    /// Less than what the jobs keep between iterations, and what is reserved for them.
     BelowPersistent {
         /// The budget asked for.
         asked: Bytes,
@@ -99,7 +98,7 @@ impl<D: Device> Ledger<D> {
         if target == 0 {
             return Err(BudgetError::TooSmall { asked, region });
         }
-        let kept: u32 = self.accounts.values().map(Account::persistent).sum();
+        let kept = self.kept();
         if target < kept {
             let kept = Bytes::new(u64::from(kept) * self.page_bytes);
             return Err(BudgetError::BelowPersistent { asked, kept });
@@ -107,6 +106,7 @@ impl<D: Device> Ledger<D> {
         self.target = target;
         self.limit = self.limit.max(target);
         self.open_up();
+        self.share_out();
         self.tighten();
         self.epoch += 1;
         self.admit();
@@ -116,14 +116,14 @@ impl<D: Device> Ledger<D> {
     /// Moves the limit towards a lowered target, as far as what runs can still finish.
     pub(crate) fn tighten(&mut self) {
         if self.limit > self.target {
-            let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
+            let reserved = self.reserved(None, 0);
             let needed = if self.policy.hands_over() {
-                self.running_claims(None);
+                self.running_claims(None, 0, 0);
                 least_free(&mut self.claims)
             } else {
                 0
             };
-            self.limit = self.limit.min(leased.saturating_add(needed)).max(self.target);
+            self.limit = self.limit.min(reserved.saturating_add(needed)).max(self.target);
         }
         self.close_absent();
     }

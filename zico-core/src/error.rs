@@ -46,6 +46,30 @@ pub enum PoolError<E> {
     Device(E),
 }
 
+/// A job could not join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JoinError<E> {
+    /// Less may be held than is to be reserved, in whole regions.
+    FloorBeyondCap {
+        /// What is to be reserved.
+        floor: Bytes,
+        /// The most that the job may hold.
+        cap: Bytes,
+    },
+    /// What is to be reserved cannot be taken from the jobs that are there: they keep it, need it for
+    /// their iterations, or hold so much just now that they might all come to wait. In the last case
+    /// it helps to try again when an iteration has ended.
+    FloorNotFree {
+        /// What is to be reserved.
+        floor: Bytes,
+        /// The budget.
+        budget: Bytes,
+    },
+    /// The device refused.
+    Device(E),
+}
+
 /// Why memory cannot be had: what was asked for, and who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -107,6 +131,13 @@ pub enum AllocError<E> {
     /// Never, as things stand: the job would need more than the budget leaves beside what the
     /// others keep, or all jobs wait for each other because this one exceeds its profile.
     OutOfMemory(Box<OutOfMemory>),
+    /// The job would hold more than it may, whatever the others do.
+    BeyondCap {
+        /// The most that it may hold.
+        cap: Bytes,
+        /// What it asks for and what it has.
+        shortage: Shortage,
+    },
     /// The alignment is no power of two, or larger than a region; or the size cannot be represented.
     Invalid {
         /// The bytes asked for.
@@ -153,6 +184,15 @@ pub enum BeginError {
         /// The budget.
         budget: Bytes,
     },
+    /// The job's iterations need more than the job may hold.
+    BeyondCap {
+        /// The job that asks.
+        job: Arc<str>,
+        /// The peak of its iterations, persistent memory included.
+        peak: Bytes,
+        /// The most that it may hold.
+        cap: Bytes,
+    },
     /// The job is in an iteration already.
     AlreadyRunning,
 }
@@ -177,6 +217,21 @@ impl<E: fmt::Display> fmt::Display for PoolError<E> {
                 f,
                 "a region of {region} is no power of two, or smaller than the device's granularity \
                  of {granularity}"
+            ),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for JoinError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FloorBeyondCap { floor, cap } => {
+                write!(f, "a floor of {floor} is more than a cap of {cap}, in whole regions")
+            }
+            Self::FloorNotFree { floor, budget } => write!(
+                f,
+                "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
             ),
             Self::Device(error) => write!(f, "the device refused: {error}"),
         }
@@ -232,6 +287,9 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
         match self {
             Self::Busy(shortage) => write!(f, "no memory now: {shortage}"),
             Self::OutOfMemory(why) => write!(f, "out of memory: {why}"),
+            Self::BeyondCap { cap, shortage } => {
+                write!(f, "beyond the job's cap of {cap}: {shortage}")
+            }
             Self::Invalid { bytes, align, region } => write!(
                 f,
                 "cannot allocate {bytes} aligned to {align}: the alignment has to be a power of two \
@@ -262,6 +320,9 @@ impl fmt::Display for BeginError {
                 "{job} needs {peak} at its peak and the other jobs keep {kept_by_others}: that \
                  cannot fit in a budget of {budget}"
             ),
+            Self::BeyondCap { job, peak, cap } => {
+                write!(f, "{job} needs {peak} at its peak and may hold no more than {cap}")
+            }
             Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
         }
     }
@@ -274,6 +335,7 @@ impl fmt::Display for NotRunning {
 }
 
 impl<E: core::error::Error + 'static> core::error::Error for PoolError<E> {}
+impl<E: core::error::Error + 'static> core::error::Error for JoinError<E> {}
 impl<E: core::error::Error + 'static> core::error::Error for AllocError<E> {}
 impl core::error::Error for Shortage {}
 impl core::error::Error for OutOfMemory {}

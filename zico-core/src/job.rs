@@ -35,6 +35,10 @@ impl<D: Device> Job<D> {
     /// Asks to start an iteration. If the answer is to wait, ask again whenever
     /// [`Pool::generation`](crate::Pool::generation) has changed; the place in the queue is kept.
     ///
+    /// Those with a higher priority are asked first, then whom the policy puts first, then who has
+    /// waited longer. A job is passed over no more than 16 times by jobs that asked later; then it
+    /// goes before them.
+    ///
     /// # Errors
     /// If it can never start, or has started already.
     pub fn begin(&self) -> Result<Begin, BeginError> {
@@ -261,7 +265,7 @@ impl<D: Device> Job<D> {
     /// What its iterations take, once one has ended.
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
-        self.shared.ledger.lock().accounts.get(&self.key)?.profile.clone()
+        self.shared.ledger.lock().accounts.get(&self.key)?.profile.as_deref().cloned()
     }
 }
 

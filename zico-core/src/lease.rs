@@ -26,6 +26,8 @@ pub(crate) enum Denied {
     Busy(Shortage),
     /// It can never be granted, or only by stopping every job.
     Never(Box<OutOfMemory>),
+    /// The job may not hold that much.
+    BeyondCap(Shortage, Bytes),
 }
 
 impl<D: Device> Ledger<D> {
@@ -37,11 +39,17 @@ impl<D: Device> Ledger<D> {
         want: &Want,
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
+        if let Some(cap) = self.beyond_cap(job, want) {
+            let shortage = self.shortage(job, want.asked, want.pages.len() as u64);
+            return Err(Denied::BeyondCap(shortage, cap));
+        }
         if let Some(missing) = self.never_fits(job, want) {
             return Err(Denied::Never(self.out_of_memory(job, want, missing)));
         }
         match self.choose(job, want) {
-            Some(backings) if self.may_have(job, backings.len()) => {
+            Some(backings)
+                if self.is_within_terms(job, &backings) && self.may_have(job, backings.len()) =>
+            {
                 let after = self.dependencies(&backings);
                 self.book(job, want.lifetime, &backings, now);
                 self.counts.leases += 1;
@@ -53,44 +61,72 @@ impl<D: Device> Ledger<D> {
         }
     }
 
+    /// The job's cap, if `want` can never be held within it.
+    fn beyond_cap(&self, job: JobKey, want: &Want) -> Option<Bytes> {
+        let account = self.accounts.get(&job)?;
+        let held = u64::from(account.leased_total()) + want.pages.len() as u64;
+        let cap = u64::from(account.cap.min(self.limit));
+        (held > cap && account.cap < self.limit).then(|| Bytes::new(cap * self.page_bytes))
+    }
+
     /// By how many regions the budget is too small ever to hold `want` beside what all keep: with the
     /// job's own growth, or, where it is growth that stays, with any other job's known peak.
     fn never_fits(&self, job: JobKey, want: &Want) -> Option<u64> {
-        let stays = want.lifetime == Lifetime::Persistent && self.policy.hands_over();
-        let beside = |(&key, account): (&JobKey, &Account<D>)| match &account.profile {
-            _ if key == job => account.ephemeral(),
-            Some(profile) if stays => profile.claim().value(),
+        let stays = want.lifetime == Lifetime::Persistent;
+        let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
+        let own = self.accounts.get(&job)?;
+        let own_kept = u64::from(own.kept());
+        let needs = |account: &Account<D>| match &account.profile {
+            Some(profile) if stays => account.persistent().saturating_add(profile.claim().value()),
             _ => 0,
         };
-        let kept: u64 = self.accounts.values().map(|account| u64::from(account.persistent())).sum();
-        let beside = self.accounts.iter().map(beside).max().unwrap_or(0);
-        let needed = kept + u64::from(beside) + want.pages.len() as u64;
-        let budget = if stays { self.target } else { self.limit };
-        needed.checked_sub(u64::from(budget)).filter(|&missing| missing > 0)
+        // What all others keep and what one of them needs beside that, at most.
+        let beside = |(&key, account): (&JobKey, &Account<D>)| {
+            if key == job { 0 } else { u64::from(needs(account).saturating_sub(account.kept())) }
+        };
+        let most = self.accounts.iter().map(beside).max().filter(|_| self.policy.hands_over());
+        let grown = u64::from(own.leased_total()) + asked;
+        let stayed = if stays { u64::from(own.persistent()) + asked } else { 0 };
+        let alone = kept - own_kept + grown.max(own_kept);
+        let others = kept - own_kept + stayed.max(own_kept) + most.unwrap_or(0);
+        // What stays has to fit in the budget that is to be.
+        let budget = u64::from(if stays { self.target } else { self.limit });
+        alone.max(others).checked_sub(budget).filter(|&missing| missing > 0)
     }
 
     /// The banker's test with `extra` regions granted to `job`.
     fn may_have(&mut self, job: JobKey, extra: usize) -> bool {
-        if !self.policy.hands_over() {
-            return true;
-        }
         let Ok(extra) = u32::try_from(extra) else { return false };
-        let leased: u32 = self.accounts.values().map(Account::leased_total).sum();
-        let Some(free) = self.limit.checked_sub(leased.saturating_add(extra)) else {
-            return false;
-        };
-        self.running_claims(Some((job, extra)));
+        !self.policy.hands_over() || self.is_safe_with(Some(job), extra, 0)
+    }
+
+    /// Whether every running iteration can finish in some order if `job` gets `extra` regions, and
+    /// `floor` are reserved for somebody else.
+    pub(crate) fn is_safe_with(&mut self, job: Option<JobKey>, extra: u32, floor: u32) -> bool {
+        let reserved = self.reserved(job, extra).saturating_add(floor);
+        let Some(free) = self.limit.checked_sub(reserved) else { return false };
+        self.running_claims(job, extra, floor);
         is_safe(free, &mut self.claims)
     }
 
-    /// Fills the scratch with the claims of the running iterations, as if one held so many more.
-    pub(crate) fn running_claims(&mut self, more: Option<(JobKey, u32)>) {
-        let kept: u32 = self.accounts.values().map(Account::persistent).sum();
+    /// What nobody else can have now, of all jobs, if `job` were to hold `extra` regions more.
+    pub(crate) fn reserved(&self, job: Option<JobKey>, extra: u32) -> u32 {
+        let extra_of = |key: JobKey| if job == Some(key) { extra } else { 0 };
+        let reserved = self.accounts.iter().map(|(&key, account)| account.reserved(extra_of(key)));
+        reserved.fold(0, u32::saturating_add)
+    }
+
+    /// Fills the scratch with the claims of the running iterations, as if `job` held `extra` regions
+    /// more and `floor` were reserved for somebody else.
+    pub(crate) fn running_claims(&mut self, job: Option<JobKey>, extra: u32, floor: u32) {
+        let extra_of = |key: JobKey| if job == Some(key) { extra } else { 0 };
+        let kept = self.kept().saturating_add(floor);
         self.claims.clear();
-        for (&key, account) in self.accounts.iter().filter(|(_, account)| account.is_running()) {
-            let most = self.limit.saturating_sub(kept - account.persistent());
-            let extra = more.filter(|&(job, _)| job == key).map_or(0, |(_, extra)| extra);
-            self.claims.push(account.claim(extra, most));
+        let running = self.accounts.iter().filter(|(_, account)| account.is_running());
+        for (&key, account) in running {
+            let others = kept.saturating_sub(account.kept());
+            let most = self.limit.saturating_sub(others).min(account.cap);
+            self.claims.push(account.claim(extra_of(key), most));
         }
     }
 
@@ -104,7 +140,7 @@ impl<D: Device> Ledger<D> {
         let moment = account.moment();
         for backing in backings {
             account.leased[lifetime.index()] += 1;
-            account.charged += u64::from(backing.from != From::Own);
+            account.taken += u64::from(backing.from != From::Own);
             account.spaces[lifetime.index()].set(backing.page, |page| page.usage.begin(moment));
         }
         if let Some(run) = account.run() {

@@ -10,6 +10,7 @@ use core::ops::Range;
 
 use crate::account::{Account, Batch, Fence, Phase};
 use crate::banker::Claim;
+use crate::desk::Desk;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::policy::Policy;
@@ -18,7 +19,7 @@ use crate::region::{JobKey, Mapping, Place, Region, State};
 use crate::snapshot::Counts;
 use crate::space::Space;
 use crate::sync::Arc;
-use crate::units::Ticks;
+use crate::units::{MemoryTime, Ticks};
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
 const BATCH_BYTES: u64 = 8 << 20;
@@ -48,6 +49,10 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) rules: Rules,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
+    /// A running iteration may hold more than its job's share has come to be.
+    pub(crate) owed: bool,
+    /// Scratch for decisions.
+    pub(crate) desk: Desk,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
     pub(crate) counts: Counts,
@@ -76,6 +81,8 @@ impl<D: Device> Ledger<D> {
             policy,
             rules,
             claims: Vec::new(),
+            owed: false,
+            desk: Desk::default(),
             departed: Vec::new(),
             counts: Counts::default(),
             retiring: 0,
@@ -90,10 +97,23 @@ impl<D: Device> Ledger<D> {
         self.next
     }
 
+    /// Lets a job in, if what is to be reserved for it can be had. Else its ranges are to go.
+    pub(crate) fn join(&mut self, key: JobKey, account: Account<D>) -> bool {
+        if !self.has_room_for(account.terms.floor) {
+            account.spaces.into_iter().for_each(|space| self.abandon(space));
+            return false;
+        }
+        // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
+        self.accounts.values_mut().for_each(|account| account.used = MemoryTime::ZERO);
+        self.accounts.insert(key, account);
+        self.share_out();
+        true
+    }
+
     /// A range that was reserved for a job which could not join is to go.
-    pub(crate) fn abandon(&mut self, range: D::Range) {
+    pub(crate) fn abandon(&mut self, space: Space<D::Range>) {
         let nobody = self.new_key();
-        self.departed.push((nobody, Lifetime::Persistent, Space::new(range)));
+        self.departed.push((nobody, Lifetime::Persistent, space));
     }
 
     /// The job gives up all it has. The account stays until the device has passed it.
@@ -111,10 +131,12 @@ impl<D: Device> Ledger<D> {
             account.phase = Phase::Idle;
             account.gone = true;
             account.joins.extend(streams);
+            account.terms.floor = 0;
         }
         self.epoch += 1;
         self.tighten();
         self.depart(job);
+        self.share_out();
     }
 
     /// Takes back pages that an arena has emptied.

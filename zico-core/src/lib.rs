@@ -69,6 +69,7 @@ mod arena;
 mod banker;
 mod budget;
 mod choose;
+mod desk;
 mod device;
 mod error;
 mod habits;
@@ -89,6 +90,7 @@ mod space;
 mod stats;
 mod streams;
 mod sync;
+mod terms;
 mod trim;
 mod units;
 mod wait;
@@ -97,7 +99,8 @@ pub use admission::Begin;
 pub use budget::{BudgetError, BudgetStatus};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
-    AllocError, BeginError, FreeError, Holder, NotRunning, OutOfMemory, PoolError, Shortage,
+    AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,
+    Shortage,
 };
 pub use job::Job;
 pub use lifetime::Lifetime;
@@ -106,5 +109,6 @@ pub use pool::{HandOver, Pool, PoolConfig};
 pub use profile::{Profile, Step};
 pub use snapshot::{Activity, Counts, Held, JobSnapshot, Snapshot};
 pub use stats::{Counter, LiveBlock, LiveBlocks, Stats};
-pub use units::{Addr, Bytes, Progress, Regions, Ticks};
+pub use terms::JobConfig;
+pub use units::{Addr, Bytes, MemoryTime, Progress, Regions, Ticks};
 pub use wait::Changed;

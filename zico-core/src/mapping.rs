@@ -31,6 +31,9 @@ impl<D: Device> Shared<D> {
             match ledger.lease(job, want, now) {
                 Ok(grant) => break grant,
                 Err(Denied::Never(shortage)) => return Err(AllocError::OutOfMemory(shortage)),
+                Err(Denied::BeyondCap(shortage, cap)) => {
+                    return Err(AllocError::BeyondCap { cap, shortage });
+                }
                 Err(Denied::Busy(shortage)) if again => {
                     let stuck = ledger.is_stuck();
                     drop(ledger);

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::account::{Account, Pulse};
 use crate::budget::{BudgetError, BudgetStatus};
 use crate::device::{Device, Features};
-use crate::error::PoolError;
+use crate::error::{JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
@@ -20,6 +20,7 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::terms::{JobConfig, Terms};
 use crate::units::{Bytes, Regions};
 use crate::wait::Changed;
 
@@ -63,7 +64,12 @@ impl PoolConfig {
     /// policy and regions of a size that suits the budget.
     #[must_use]
     pub fn new(budget: Bytes) -> Self {
-        Self { budget, region: None, policy: Box::new(TimeShift), hand_over: HandOver::Fenced }
+        Self {
+            budget,
+            region: None,
+            policy: Box::new(TimeShift::default()),
+            hand_over: HandOver::Fenced,
+        }
     }
 
     /// The size of a region: a power of two, at least the device's granularity. Smaller ones follow
@@ -151,34 +157,50 @@ impl<D: Device> Pool<D> {
     /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas:
     /// twice the device's memory for each lifetime, so that none ever has to move a block.
     ///
+    /// A name is enough; [`JobConfig`] has what else can be said of a job.
+    ///
     /// # Errors
-    /// If the device has not that many addresses, or refuses.
-    pub fn join(&self, name: impl Into<Arc<str>>, stream: D::Stream) -> Result<Job<D>, D::Error> {
-        let shared = &self.shared;
+    /// If its floor cannot be kept, if the device has not that many addresses, or refuses.
+    pub fn join(
+        &self,
+        job: impl Into<JobConfig>,
+        stream: D::Stream,
+    ) -> Result<Job<D>, JoinError<D::Error>> {
+        let (shared, config) = (&self.shared, job.into());
+        let terms = Terms::new(&config, shared.region)?;
         let capacity = shared.device.caps().capacity.value();
         let len = Bytes::new(capacity.saturating_mul(SPREAD));
         let len = len.round_up(shared.region).unwrap_or(len);
-        let mut ranges: Vec<D::Range> = Vec::with_capacity(Lifetime::ALL.len());
+        let mut spaces: Vec<Space<D::Range>> = Vec::with_capacity(Lifetime::ALL.len());
         for _ in Lifetime::ALL {
             match shared.device.reserve(len, shared.region) {
-                Ok(range) => ranges.push(range),
+                Ok(range) => spaces.push(Space::new(range)),
                 Err(error) => {
-                    ranges.into_iter().for_each(|range| shared.ledger.lock().abandon(range));
-                    // A failure leaves them for the next poll.
-                    let _ = shared.clear_up();
-                    return Err(error);
+                    self.abandon(spaces);
+                    return Err(JoinError::Device(error));
                 }
             }
         }
         // One for each lifetime.
-        let bases = Lifetime::ALL.map(|lifetime| shared.device.base(&ranges[lifetime.index()]));
-        let spaces = ranges.into_iter().map(Space::new).collect();
+        let base = |lifetime: Lifetime| shared.device.base(&spaces[lifetime.index()].range);
+        let bases = Lifetime::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
         let memory = Arc::new(Mutex::new(Memory::new(key, bases, shared.region, len)));
-        let account = Account::new(name.into(), stream, spaces, pulse.clone(), memory.clone());
-        shared.ledger.lock().accounts.insert(key, account);
+        let name = config.name.into();
+        let account = Account::new(name, stream, spaces, pulse.clone(), memory.clone(), terms);
+        let joined = shared.ledger.lock().join(key, account);
+        if !joined {
+            self.abandon(Vec::new());
+            return Err(JoinError::FloorNotFree { floor: config.floor, budget: self.budget() });
+        }
         Ok(Job { shared: shared.clone(), key, stream, pulse, memory })
+    }
+
+    /// Gives back the ranges of a job that does not join. A failure leaves them for the next poll.
+    fn abandon(&self, spaces: Vec<Space<D::Range>>) {
+        spaces.into_iter().for_each(|space| self.shared.ledger.lock().abandon(space));
+        let _ = self.shared.clear_up();
     }
 
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever

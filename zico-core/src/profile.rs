@@ -68,8 +68,12 @@ pub struct Profile {
     steps: Vec<Step>,
     /// The largest demand.
     peak: Regions,
+    /// When the highest step begins and ends; the first of them, if there are several.
+    crest: (Ticks, Ticks),
     /// For each step the most that is leased from there to the end.
     ahead: Vec<Regions>,
+    /// The same of what is charged.
+    demand_ahead: Vec<Regions>,
     operations: Progress,
     length: Ticks,
 }
@@ -78,11 +82,30 @@ impl Profile {
     fn new(steps: Vec<Step>, operations: Progress, length: Ticks) -> Self {
         let steps = coarsened(steps);
         let peak = steps.iter().map(|step| step.demand).max().unwrap_or_default();
-        let mut ahead: Vec<Regions> = steps.iter().map(|step| step.leased).collect();
-        for i in (1..ahead.len()).rev() {
-            ahead[i - 1] = ahead[i - 1].at_least(ahead[i]);
-        }
-        Self { steps, peak, ahead, operations, length }
+        let highest = steps.iter().position(|step| step.demand == peak).unwrap_or_default();
+        let start = |step: usize| steps.get(step).map_or(length, |step| step.at);
+        let crest = (start(highest), start(highest.saturating_add(1)));
+        let ahead = suffix_maxima(&steps, |step| step.leased);
+        let demand_ahead = suffix_maxima(&steps, |step| step.demand);
+        Self { steps, peak, crest, ahead, demand_ahead, operations, length }
+    }
+
+    /// An iteration of these steps, in order of progress and time, that makes `operations` operations
+    /// in `length`. Pools learn profiles themselves; this is for those who write policies and want to
+    /// try them on waves of their own.
+    #[must_use]
+    pub fn of(steps: impl IntoIterator<Item = Step>, operations: Progress, length: Ticks) -> Self {
+        let mut recorder = Recorder::default();
+        steps.into_iter().for_each(|step| recorder.note(step));
+        recorder.finish(operations, length)
+    }
+
+    /// What is known of a job that has only said how much its iterations take at most: that much
+    /// from the beginning, and nobody knows for how long.
+    #[must_use]
+    pub fn flat(demand: Regions) -> Self {
+        let step = Step { demand, leased: demand, ..Step::default() };
+        Self::of([step], Progress::MAX, Ticks::MAX)
     }
 
     /// The demand as a step function, first step at zero.
@@ -107,6 +130,37 @@ impl Profile {
     #[must_use]
     pub fn peak(&self) -> Regions {
         self.peak
+    }
+
+    /// When the demand first comes to its peak. The backward pass is taken to begin there (Zico).
+    #[must_use]
+    pub fn crest_begins(&self) -> Ticks {
+        self.crest.0
+    }
+
+    /// When it first falls from its peak.
+    #[must_use]
+    pub fn crest_ends(&self) -> Ticks {
+        self.crest.1
+    }
+
+    /// The demand at a moment of the iteration; none after its end. O(log steps).
+    #[must_use]
+    pub fn demand_at(&self, position: Ticks) -> Regions {
+        if position >= self.length {
+            Regions::ZERO
+        } else {
+            self.steps[self.step_from(position)].demand
+        }
+    }
+
+    /// The largest demand from a moment of the iteration to its end. O(log steps).
+    #[must_use]
+    pub fn demand_from(&self, position: Ticks) -> Regions {
+        if position >= self.length {
+            return Regions::ZERO;
+        }
+        self.demand_ahead[self.step_from(position)]
     }
 
     /// The job's claim: the most that an iteration comes to hold leased, in regions beside the
@@ -137,8 +191,7 @@ impl Profile {
     /// The least progress at which the iteration has reached `position`. O(log steps).
     #[must_use]
     pub fn progress_at(&self, position: Ticks) -> Progress {
-        let step = self.steps.partition_point(|step| step.at <= position).saturating_sub(1);
-        let (from, to) = self.bounds(step);
+        let (from, to) = self.bounds(self.step_from(position));
         let done = position.saturating_sub(from.1).value();
         let all = to.1.saturating_sub(from.1).value();
         let operations = u64::from(to.0.saturating_sub(from.0).value());
@@ -167,6 +220,10 @@ impl Profile {
         self.steps.partition_point(|step| step.progress <= progress).saturating_sub(1)
     }
 
+    fn step_from(&self, position: Ticks) -> usize {
+        self.steps.partition_point(|step| step.at <= position).saturating_sub(1)
+    }
+
     /// Where a step begins and ends, in progress and time.
     fn bounds(&self, step: usize) -> ((Progress, Ticks), (Progress, Ticks)) {
         let end = self
@@ -175,6 +232,15 @@ impl Profile {
             .map_or((self.operations, self.length), |next| (next.progress, next.at));
         ((self.steps[step].progress, self.steps[step].at), end)
     }
+}
+
+/// For each step the most from there to the end.
+fn suffix_maxima(steps: &[Step], of: impl Fn(&Step) -> Regions) -> Vec<Regions> {
+    let mut maxima: Vec<Regions> = steps.iter().map(of).collect();
+    for i in (1..maxima.len()).rev() {
+        maxima[i - 1] = maxima[i - 1].at_least(maxima[i]);
+    }
+    maxima
 }
 
 /// `whole * part / parts` without overflow; nothing where there are no parts.
@@ -281,6 +347,30 @@ mod tests {
             wave.claim_from(Progress::new(2600)) < Regions::new(20),
             "the peak stays where it was"
         );
+    }
+
+    #[test]
+    fn the_crest_is_where_the_demand_is_highest() {
+        let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 5)], 40, 400);
+        assert_eq!((wave.crest_begins(), wave.crest_ends()), (Ticks::new(100), Ticks::new(150)));
+        for (at, here, ahead) in
+            [(0, 2, 6), (120, 6, 6), (150, 3, 6), (200, 6, 6), (399, 6, 6), (400, 0, 0)]
+        {
+            let at = Ticks::new(at);
+            assert_eq!(wave.demand_at(at), Regions::new(here));
+            assert_eq!(wave.demand_from(at), Regions::new(ahead));
+        }
+        let fallen = profile(&[(0, 0, 9), (10, 100, 4), (20, 150, 2)], 40, 400);
+        assert_eq!(fallen.demand_from(Ticks::new(100)), Regions::new(5));
+    }
+
+    #[test]
+    fn a_declared_maximum_is_a_wave_that_does_not_end() {
+        let wave = Profile::flat(Regions::new(7));
+        assert_eq!((wave.peak(), wave.claim()), (Regions::new(7), Regions::new(7)));
+        let far = wave.position(Progress::new(1 << 20));
+        assert_eq!(wave.demand_at(far), Regions::new(7));
+        assert_eq!(wave.claim_from(Progress::new(1 << 30)), Regions::new(7));
     }
 
     fn demand_at(profile: &Profile, progress: Progress) -> Regions {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::account::{Account, Phase};
+use crate::account::Account;
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
@@ -58,9 +58,10 @@ impl Held {
 
 /// What a job does.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Nothing: it is between iterations.
+    #[default]
     Idle,
     /// Waits for its iteration to start.
     Waiting,
@@ -145,7 +146,7 @@ impl Snapshot {
         let region = Bytes::new(ledger.page_bytes);
         let job = |account: &Account<D>| JobSnapshot {
             name: account.name.clone(),
-            activity: Activity::of(account),
+            activity: account.activity(),
             held: Held::of(account, region),
             stats: account.stats(Stats::default(), region),
             stranded: Bytes::ZERO,
@@ -176,18 +177,6 @@ impl Snapshot {
             job.stranded = leased.saturating_sub(job.stats.active.current);
         }
         self
-    }
-}
-
-impl Activity {
-    fn of<D: Device>(account: &Account<D>) -> Self {
-        match account.phase {
-            _ if account.gone => Self::Left,
-            Phase::Idle => Self::Idle,
-            Phase::Waiting(_) => Self::Waiting,
-            Phase::Running(_) if account.is_stalled() => Self::Stalled,
-            Phase::Admitted | Phase::Running(_) => Self::Running,
-        }
     }
 }
 

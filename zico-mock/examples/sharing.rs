@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p zico-mock --example sharing          # four sets in detail, 2 minutes
 //! cargo run --release -p zico-mock --example sharing pairs    # all pairs, 2 minutes
+//! cargo run --release -p zico-mock --example sharing policies [trace ...]
 //! cargo run --release -p zico-mock --example sharing hand-over
 //! ```
 
@@ -27,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match std::env::args().nth(1).as_deref() {
         Some("pairs") => return pairs(),
         Some("hand-over") => return hand_overs(),
+        Some("policies") => return policies(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {}
     }
     for names in SETS {
@@ -82,6 +84,55 @@ fn pairs() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// Throughput under each policy at budgets from plenty to hardly enough: of the first three sets, or
+/// of the traces given.
+fn policies(given: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let sets: Vec<&[&str]> = if given.is_empty() { SETS[..3].to_vec() } else { vec![&given] };
+    for names in sets {
+        let traces: Vec<Trace> =
+            names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
+        let jobs: Vec<&Trace> = traces.iter().collect();
+        let needs = needs(&jobs, None, ITERATIONS, &Machine::default())?;
+        println!("\n### {}\n", names.join(" + "));
+        println!("| policy | f = 1 | 0.5 | 0.25 | 0.1 | 0.05 |\n|---|---|---|---|---|---|");
+        for policy in PolicyKind::ALL {
+            print!("| {} |", policy.policy().name());
+            for f in [1.0, 0.5, 0.25, 0.1, 0.05] {
+                print!(" {} |", under(policy, &jobs, &needs, f)?);
+            }
+            println!();
+        }
+    }
+    Ok(())
+}
+
+/// The throughput and, in brackets, the percentage of the time stalled; a dash where a job fails.
+fn under(
+    policy: PolicyKind,
+    jobs: &[&Trace],
+    needs: &Needs,
+    f: f64,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let budget = needs.budget_at(f);
+    let config = ReplayConfig {
+        region: Some(needs.region),
+        iterations: ITERATIONS,
+        policy,
+        jobs: if policy == PolicyKind::Static { needs.shares(budget) } else { Vec::new() },
+        ..ReplayConfig::new(budget)
+    };
+    let outcome = replay(jobs, &config, &mut |_| {})?;
+    if let Some(violation) = outcome.violations.first() {
+        return Err(violation.to_string().into());
+    }
+    if outcome.jobs.iter().any(|job| job.failure.is_some()) {
+        return Ok("-".to_owned());
+    }
+    let stalled = share(&outcome, |job| job.stalled.seconds());
+    Ok(format!("{:.3} ({stalled:.0})", throughput(&outcome, needs)))
 }
 
 /// What each form of hand-over costs, at f = 0.25.

@@ -9,7 +9,7 @@ use zico_mock::replay::{Needs, PolicyKind, ReplayConfig, needs, replay};
 use zico_mock::trace::Trace;
 
 use super::Summary;
-use crate::args::{PolicyName, Replay};
+use crate::args::Replay;
 use crate::load::load_all;
 use crate::report;
 use crate::size::Budget;
@@ -34,11 +34,14 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         Budget::Size(budget) => budget,
         Budget::Share(f) => needs.budget_at(f),
     };
-    check(args.policy, budget, &needs, &traces)?;
+    let policy = PolicyKind::from(args.policy);
+    check(policy, budget, &needs, &traces)?;
+    let jobs = if policy == PolicyKind::Static { needs.shares(budget) } else { Vec::new() };
     let config = ReplayConfig {
         budget,
         region: Some(needs.region),
-        policy: PolicyKind::from(args.policy),
+        policy,
+        jobs,
         hand_over: args.hand_over.into(),
         iterations: args.iterations,
         machine,
@@ -69,20 +72,17 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
 
 /// Refuses what cannot work, and says which job needs what.
 fn check(
-    policy: PolicyName,
+    policy: PolicyKind,
     budget: Bytes,
     needs: &Needs,
     traces: &[&Trace],
 ) -> Result<(), Failure> {
-    let (least, why) = match policy {
-        PolicyName::Unmanaged => {
-            (needs.sum, "each keeps its own peak, so that is the sum of the peaks")
-        }
-        _ => (
-            needs.least,
-            "the largest, over the jobs, of a job's own peak and what the others keep between their \
-             iterations",
-        ),
+    let (least, why) = if policy.needs_every_peak() {
+        (needs.sum, "each keeps its own peak, so that is the sum of the peaks")
+    } else {
+        let why = "the largest, over the jobs, of a job's own peak and what the others keep between \
+                   their iterations";
+        (needs.least, why)
     };
     // A budget counts in whole regions.
     let usable = Bytes::new(budget.value() / needs.region.value() * needs.region.value());

@@ -12,7 +12,7 @@ impl Policy for Unmanaged {
         "unmanaged"
     }
 
-    fn decide(&self, _: &View<'_>) -> Verdict {
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
         Verdict::Start
     }
 

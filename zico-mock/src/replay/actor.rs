@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, Pool, Request, Ticks};
+use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, JobConfig, Pool, Request, Ticks};
 
 use super::outcome::{JobOutcome, Span};
 use super::program::{Op, Program};
@@ -60,7 +60,7 @@ pub(super) struct Actor<'t> {
 impl<'t> Actor<'t> {
     pub(super) fn new(
         index: u32,
-        name: String,
+        (name, terms): (String, JobConfig),
         trace: &'t Trace,
         config: &ReplayConfig,
         pool: &Pool<MockDevice>,
@@ -68,7 +68,7 @@ impl<'t> Actor<'t> {
         let device = pool.device().clone();
         let stream = device.add_stream();
         Ok(Self {
-            job: Some(pool.join(name.clone(), stream)?),
+            job: Some(pool.join(terms.name(name.clone()), stream)?),
             device,
             stream,
             tag: index,

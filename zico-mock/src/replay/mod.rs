@@ -13,17 +13,20 @@
 
 mod actor;
 mod outcome;
+mod policies;
 mod program;
 mod solo;
 mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
+pub use policies::PolicyKind;
 pub use solo::{Needs, Solo, needs, solo};
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
-use zico_core::policy::{Exclusive, Policy, TimeShift, Unmanaged};
-use zico_core::{Bytes, FreeError, HandOver, Pool, PoolConfig, PoolError, Ticks};
+use zico_core::{
+    Bytes, FreeError, HandOver, JobConfig, JoinError, Pool, PoolConfig, PoolError, Ticks,
+};
 
 use crate::trace::Trace;
 use crate::{MockConfig, MockDevice, MockError, Operation, Utilisation};
@@ -36,28 +39,6 @@ const VAIN_ROUNDS: u32 = 10_000;
 
 /// How many iterations all jobs together may do while one job waits.
 const PATIENCE: u64 = 10_000;
-
-/// Which policy decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyKind {
-    /// zico's time shift.
-    #[default]
-    Zico,
-    /// One iteration at a time.
-    Exclusive,
-    /// No decision, no hand-over.
-    Unmanaged,
-}
-
-impl PolicyKind {
-    fn policy(self) -> Box<dyn Policy> {
-        match self {
-            Self::Zico => Box::new(TimeShift),
-            Self::Exclusive => Box::new(Exclusive),
-            Self::Unmanaged => Box::new(Unmanaged),
-        }
-    }
-}
 
 /// How the recorded jobs meet the device.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +97,9 @@ pub struct ReplayConfig {
     pub hand_over: HandOver,
     /// How many iterations each job does at least.
     pub iterations: u64,
+    /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
+    /// says how many iterations it is to do. Names are those of the traces.
+    pub jobs: Vec<JobConfig>,
     /// How the jobs meet the device.
     pub machine: Machine,
 }
@@ -130,6 +114,7 @@ impl ReplayConfig {
             policy: PolicyKind::default(),
             hand_over: HandOver::default(),
             iterations: 20,
+            jobs: Vec::new(),
             machine: Machine::default(),
         }
     }
@@ -142,6 +127,9 @@ pub enum ReplayError {
     /// The pool could not be made.
     #[error(transparent)]
     Pool(#[from] PoolError<MockError>),
+    /// A job could not join.
+    #[error(transparent)]
+    Join(#[from] JoinError<MockError>),
     /// The mock device refused a call that it should not have: a defect.
     #[error("the mock device refused")]
     Device(#[from] MockError),
@@ -214,7 +202,9 @@ impl<'t> Replay<'t> {
                 n => format!("{} #{}", trace.name(), n + 1),
             };
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
-            actors.push(Actor::new(tag, name, trace, config, &pool)?);
+            let terms = config.jobs.get(i).cloned();
+            let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));
+            actors.push(Actor::new(tag, (name, terms), trace, config, &pool)?);
         }
         let seen = pool.generation();
         Ok(Self {

@@ -1,6 +1,6 @@
 //! What jobs need when they run alone, and what that says about budgets.
 
-use zico_core::{Bytes, PoolConfig};
+use zico_core::{Bytes, JobConfig, PoolConfig};
 
 use super::{GRANULARITY, Machine, PolicyKind, ReplayConfig, ReplayError, replay};
 use crate::trace::Trace;
@@ -45,6 +45,18 @@ impl Needs {
         let above = Bytes::new((span * f.max(0.0)) as u64);
         let budget = self.least.saturating_add(above);
         budget.round_up(self.region).unwrap_or(budget)
+    }
+
+    /// The budget divided among the jobs in proportion to their peaks, as their caps: shares with which
+    /// [`PolicyKind::Static`] needs the least.
+    #[must_use]
+    pub fn shares(&self, budget: Bytes) -> Vec<JobConfig> {
+        let sum = u128::from(self.sum.value()).max(1);
+        let share = |solo: &Solo| {
+            let share = u128::from(budget.value()) * u128::from(solo.peak.value()) / sum;
+            JobConfig::default().cap(Bytes::new(u64::try_from(share).unwrap_or(u64::MAX)))
+        };
+        self.solos.iter().map(share).collect()
     }
 
     /// Where a budget stands: 0 at the least one, 1 at the sum of the peaks.

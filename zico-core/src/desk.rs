@@ -1,0 +1,147 @@
+//! What the policy is shown, and the order in which it is asked about those who wait.
+
+use alloc::vec::Vec;
+
+use crate::device::Device;
+use crate::ledger::Ledger;
+use crate::policy::{Policy, Tenant, Verdict, View};
+use crate::region::JobKey;
+use crate::snapshot::Activity;
+use crate::units::{Regions, Ticks};
+
+/// A waiting job is passed over by so many that have asked later, and by no more.
+pub(crate) const PASSES: u32 = 16;
+
+/// One who waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiter {
+    /// Which of the jobs.
+    pub(crate) job: usize,
+    /// The how manieth to have asked.
+    pub(crate) asked: usize,
+    /// How often a job that asked later was put before it.
+    pub(crate) passed: u32,
+    /// What the policy says of it.
+    pub(crate) verdict: Verdict,
+}
+
+/// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
+/// allocates nothing.
+#[derive(Default)]
+pub(crate) struct Desk {
+    pub(crate) keys: Vec<JobKey>,
+    pub(crate) jobs: Vec<Tenant>,
+    /// Those who wait, in the order in which they are asked.
+    pub(crate) queue: Vec<Waiter>,
+}
+
+impl Desk {
+    /// Looks at the jobs as they are. O(jobs log jobs).
+    pub(crate) fn lay_out<D: Device>(&mut self, ledger: &Ledger<D>) {
+        self.keys.clear();
+        self.jobs.clear();
+        self.queue.clear();
+        for (&key, account) in ledger.accounts.iter().filter(|(_, account)| !account.gone) {
+            self.keys.push(key);
+            self.jobs.push(account.tenant());
+        }
+        for (asked, key) in ledger.waiting.iter().enumerate() {
+            let passed = ledger.accounts.get(key).map_or(0, |account| account.passed_over);
+            if let Ok(job) = self.keys.binary_search(key) {
+                self.queue.push(Waiter { job, asked, passed, verdict: Verdict::AfterAnEnd });
+            }
+        }
+    }
+
+    /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
+    /// decisions.
+    pub(crate) fn choose(&mut self, policy: &mut dyn Policy, budget: Regions) -> Option<usize> {
+        self.sort(policy);
+        for i in 0..self.queue.len() {
+            self.queue[i].verdict = self.ask(policy, budget, self.queue[i].job, None);
+        }
+        let first = *self.queue.first()?;
+        (0..self.queue.len()).find(|&place| {
+            let Waiter { job, verdict, .. } = self.queue[place];
+            verdict.promise() == Some(Ticks::ZERO)
+                && (place == 0 || !self.delays(policy, budget, first, job))
+        })
+    }
+
+    /// Whoever has been passed over too often goes first, then the priorities count, then the policy,
+    /// then who has asked first.
+    fn sort(&mut self, policy: &dyn Policy) {
+        let jobs = &self.jobs;
+        self.queue.sort_unstable_by(|one, other| {
+            let overdue = |waiter: &Waiter| waiter.passed >= PASSES;
+            let by_rank = || {
+                let (a, b) = (&jobs[one.job], &jobs[other.job]);
+                b.priority.cmp(&a.priority).then_with(|| policy.order(a, b))
+            };
+            let ranked = match (overdue(one), overdue(other)) {
+                (false, false) => by_rank(),
+                (one, other) => other.cmp(&one),
+            };
+            ranked.then(one.asked.cmp(&other.asked))
+        });
+    }
+
+    /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
+    /// it was the order that put it before them. One that was let start because it delays nobody has
+    /// passed nobody over.
+    pub(crate) fn start(&mut self, place: usize) -> JobKey {
+        let waiter = self.queue.remove(place);
+        self.jobs[waiter.job].activity = Activity::Running;
+        if place == 0 {
+            let passed = self.queue.iter_mut().filter(|other| other.asked < waiter.asked);
+            passed.for_each(|other| other.passed = other.passed.saturating_add(1));
+        }
+        self.keys[waiter.job]
+    }
+
+    /// Whether the first waiter would have to wait longer if `job` started now. If it waits for an
+    /// iteration to end, nothing shows that it would not.
+    fn delays(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        first: Waiter,
+        job: usize,
+    ) -> bool {
+        let beside = self.ask(policy, budget, first.job, Some(job));
+        match (first.verdict.promise(), beside.promise()) {
+            (Some(alone), Some(beside)) => beside > alone,
+            _ => true,
+        }
+    }
+
+    /// What the policy says of a job, with `beside` running as well.
+    fn ask(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        job: usize,
+        beside: Option<usize>,
+    ) -> Verdict {
+        let before = beside.map(|beside| {
+            let activity = &mut self.jobs[beside].activity;
+            (beside, core::mem::replace(activity, Activity::Running))
+        });
+        let view = View::new(budget, &self.jobs, job);
+        let verdict = if view.running().next().is_some() {
+            policy.decide(&view)
+        } else {
+            // Nothing to wait for, unless a job has kept something from its last iteration.
+            // One that takes more than there ever is tries alone: its iterations vary.
+            let kept = self.jobs.iter().map(|job| job.persistent.at_least(job.floor));
+            let most = kept.fold(budget, Regions::saturating_sub);
+            let claim = view.own().profile.as_ref().map(|profile| profile.claim());
+            let fits = claim.is_none_or(|claim| claim.min(most) <= view.room);
+            if fits || !policy.hands_over() { Verdict::Start } else { Verdict::AfterAnEnd }
+        };
+        if let Some((beside, activity)) = before {
+            self.jobs[beside].activity = activity;
+        }
+        verdict
+    }
+}

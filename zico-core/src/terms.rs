@@ -1,0 +1,208 @@
+//! The terms on which a job joins: its priority, what is always there for it, what it may hold at
+//! most; and how the ledger keeps them.
+
+use alloc::string::String;
+
+use crate::account::Account;
+use crate::choose::{Backing, From as Origin};
+use crate::device::Device;
+use crate::error::JoinError;
+use crate::ledger::Ledger;
+use crate::policy::View;
+use crate::region::JobKey;
+use crate::units::{Bytes, Regions};
+
+/// A job that is to join, and on which terms. A name alone will do: `pool.join("resnet50", stream)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobConfig {
+    pub(crate) name: String,
+    pub(crate) priority: i32,
+    pub(crate) floor: Bytes,
+    pub(crate) cap: Option<Bytes>,
+    pub(crate) declared: Option<Bytes>,
+    pub(crate) iterations: Option<u64>,
+}
+
+impl JobConfig {
+    /// A job of this name: priority 0, no floor, no cap, nothing declared.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Another name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Of the jobs that wait to start an iteration those with a higher priority go first, but no job
+    /// is passed over for ever ([`Job::begin`](crate::Job::begin)).
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// So much is reserved for the job from the moment it joins until it leaves: no other job can
+    /// have it, whether this one uses it or not. Rounded up to whole regions.
+    #[must_use]
+    pub fn floor(mut self, floor: Bytes) -> Self {
+        self.floor = floor;
+        self
+    }
+
+    /// The job never holds more than this, what it has given up and the device has yet to pass
+    /// included. Rounded down to whole regions.
+    #[must_use]
+    pub fn cap(mut self, cap: Bytes) -> Self {
+        self.cap = Some(cap);
+        self
+    }
+
+    /// What an iteration takes at most, beside what the job keeps between iterations. Its first
+    /// iteration then need not run alone; afterwards what has been measured counts. A job that
+    /// takes more than it has declared may have to wait for memory, or be refused it.
+    #[must_use]
+    pub fn declare(mut self, maximum: Bytes) -> Self {
+        self.declared = Some(maximum);
+        self
+    }
+
+    /// How many iterations the job will do, for policies that want to know
+    /// ([`Order::Srtf`](crate::policy::Order::Srtf)).
+    #[must_use]
+    pub fn iterations(mut self, iterations: u64) -> Self {
+        self.iterations = Some(iterations);
+        self
+    }
+}
+
+impl From<&str> for JobConfig {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for JobConfig {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}
+
+/// A job's terms, in regions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) priority: i32,
+    pub(crate) floor: u32,
+    pub(crate) cap: Option<u32>,
+    pub(crate) declared: Option<u32>,
+    pub(crate) iterations: Option<u64>,
+}
+
+impl Terms {
+    /// What is given in bytes, in regions of this size.
+    pub(crate) fn new<E>(config: &JobConfig, region: Bytes) -> Result<Self, JoinError<E>> {
+        let regions = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let up = |bytes: Bytes| regions(bytes.value().div_ceil(region.value().max(1)));
+        let down = |bytes: Bytes| regions(bytes.value() / region.value().max(1));
+        let (floor, cap) = (up(config.floor), config.cap.map(down));
+        if cap.is_some_and(|cap| floor > cap) {
+            let cap = config.cap.unwrap_or_default();
+            return Err(JoinError::FloorBeyondCap { floor: config.floor, cap });
+        }
+        Ok(Self {
+            priority: config.priority,
+            floor,
+            cap,
+            declared: config.declared.map(up),
+            iterations: config.iterations,
+        })
+    }
+}
+
+impl<D: Device> Ledger<D> {
+    /// Whether a floor of `floor` can be reserved for a job that joins now: the running iterations
+    /// can still finish in some order, and each other job's known peak still fits beside it.
+    pub(crate) fn has_room_for(&mut self, floor: u32) -> bool {
+        if floor == 0 {
+            return true;
+        }
+        let kept = self.kept().saturating_add(floor);
+        let fits = |account: &Account<D>| {
+            let claim = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
+            let need = account.persistent().saturating_add(claim).max(account.kept());
+            kept.saturating_sub(account.kept()).saturating_add(need) <= self.target
+        };
+        self.accounts.values().all(fits) && kept <= self.target && self.is_safe_with(None, 0, floor)
+    }
+
+    /// What cannot be had by iterations of others: what stays between a job's iterations, and
+    /// what is reserved, of all jobs.
+    pub(crate) fn kept(&self) -> u32 {
+        self.accounts.values().map(Account::kept).fold(0, u32::saturating_add)
+    }
+
+    /// Whether the job would keep to its cap, and leave the others their floors, if it got these
+    /// regions. What drains counts: nobody else can have it yet.
+    pub(crate) fn is_within_terms(&self, job: JobKey, backings: &[Backing]) -> bool {
+        let of = |origin: &dyn Fn(Origin) -> bool| {
+            let count = backings.iter().filter(|backing| origin(backing.from)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let Some(own) = self.accounts.get(&job) else { return false };
+        let charged = own.charged().saturating_add(of(&|origin| origin != Origin::Own));
+        if charged > own.cap {
+            return false;
+        }
+        if self.accounts.values().all(|account| account.terms.floor == 0) {
+            return true;
+        }
+        let reserved = self.accounts.iter().map(|(&key, account)| {
+            let theirs = |origin| matches!(origin, Origin::Other { job, .. } if job == key);
+            let charged = if key == job { charged } else { account.charged() - of(&theirs) };
+            charged.max(account.terms.floor)
+        });
+        reserved.fold(0, u32::saturating_add) <= self.limit
+    }
+
+    /// Asks the policy anew how much each job may hold: somebody has joined or left, or the budget has
+    /// changed. An iteration that runs keeps what it was promised; its job is looked at when it ends.
+    pub(crate) fn share_out(&mut self) {
+        self.owed = false;
+        let mut desk = core::mem::take(&mut self.desk);
+        desk.lay_out(self);
+        let budget = Regions::new(self.target);
+        for (i, key) in desk.keys.iter().enumerate() {
+            let cap = self.policy.cap(&View::new(budget, &desk.jobs, i));
+            // A share of all there is does not bind: the budget does.
+            let cap = if cap < budget { cap.value() } else { u32::MAX };
+            if let Some(account) = self.accounts.get_mut(key) {
+                let cap = cap.min(account.terms.cap.unwrap_or(u32::MAX));
+                let keeps = account.is_running() && cap < account.cap;
+                account.cap = if keeps { account.cap } else { cap };
+                self.owed |= keeps;
+            }
+        }
+        self.desk = desk;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_are_rounded_up_and_caps_down() {
+        let config =
+            JobConfig::new("a").floor(Bytes::mib(3)).cap(Bytes::mib(7)).declare(Bytes::mib(1));
+        let terms = Terms::new::<()>(&config, Bytes::mib(2));
+        let expected = Terms { floor: 2, cap: Some(3), declared: Some(1), ..Terms::default() };
+        assert_eq!(terms, Ok(expected));
+        // 3 MiB of floor are two regions of 2 MiB, and 3 MiB of cap only one.
+        let config = JobConfig::new("a").floor(Bytes::mib(3)).cap(Bytes::mib(3));
+        let refused = JoinError::FloorBeyondCap { floor: Bytes::mib(3), cap: Bytes::mib(3) };
+        assert_eq!(Terms::new::<()>(&config, Bytes::mib(2)), Err(refused));
+    }
+}

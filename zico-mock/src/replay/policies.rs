@@ -1,0 +1,76 @@
+//! The policies by name.
+
+use zico_core::policy::{
+    Conservative, Exclusive, Lanes, ModelBased, Order, Policy, Spatial, Static, TickTock,
+    TimeShift, Unmanaged,
+};
+
+/// Which policy decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// zico's time shift.
+    #[default]
+    Zico,
+    /// What may still come has to fit at once.
+    Conservative,
+    /// Zico as published: sampled profiles, one by one.
+    ModelBased,
+    /// While all others are in their backward passes.
+    TickTock,
+    /// The peaks have to fit at once.
+    Spatial,
+    /// Salus's lanes, in the order of asking.
+    SalusPack,
+    /// Salus's lanes, least memory x time first.
+    SalusFair,
+    /// Salus's lanes, shortest remaining time first.
+    SalusSrtf,
+    /// A fixed share of the budget for each job: its cap, or an even share of what the caps leave.
+    Static,
+    /// One iteration at a time.
+    Exclusive,
+    /// No decision, no hand-over.
+    Unmanaged,
+}
+
+impl PolicyKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Zico,
+        Self::Conservative,
+        Self::ModelBased,
+        Self::TickTock,
+        Self::Spatial,
+        Self::SalusPack,
+        Self::SalusFair,
+        Self::SalusSrtf,
+        Self::Static,
+        Self::Exclusive,
+        Self::Unmanaged,
+    ];
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(self) -> Box<dyn Policy> {
+        match self {
+            Self::Zico => Box::new(TimeShift::default()),
+            Self::Conservative => Box::new(Conservative),
+            Self::ModelBased => Box::new(ModelBased),
+            Self::TickTock => Box::new(TickTock),
+            Self::Spatial => Box::new(Spatial),
+            Self::SalusPack => Box::new(Lanes::new(Order::Pack)),
+            Self::SalusFair => Box::new(Lanes::new(Order::Fair)),
+            Self::SalusSrtf => Box::new(Lanes::new(Order::Srtf)),
+            Self::Static => Box::new(Static),
+            Self::Exclusive => Box::new(Exclusive),
+            Self::Unmanaged => Box::new(Unmanaged),
+        }
+    }
+
+    /// Whether a job never gets memory that another one has not used: the budget then has to be the
+    /// sum of the peaks.
+    #[must_use]
+    pub const fn needs_every_peak(self) -> bool {
+        matches!(self, Self::Static | Self::Unmanaged)
+    }
+}
