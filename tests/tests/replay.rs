@@ -124,21 +124,17 @@ fn the_same_job_twice() {
     shares_well(&["resnet50", "resnet50"]);
 }
 
-/// What the decision is for: an iteration that was let start finds the memory it needs. Without it the
-/// jobs would go on all the same, and stall (for more than a third of the time).
+/// What the decision is for: with more than two jobs, starting whenever there is a start to be had
+/// makes them wait for each other in mid-iteration (1.34 then).
 #[test]
-fn iterations_that_start_in_time_hardly_stall() {
-    for names in [["resnet50", "bert-base"], ["mobilenet_v2", "resnet110-cifar"]] {
-        let together = Together::of(&names);
-        for seed in 1..=4 {
-            let mut config = together.config(0.25, PolicyKind::Zico);
-            (config.iterations, config.machine.seed) = (3 * ITERATIONS, seed);
-            let outcome = together.run(&config);
-            let stalled: f64 = outcome.jobs.iter().map(|job| job.stalled.seconds()).sum();
-            let share = stalled / (outcome.window.seconds() * outcome.jobs.len() as f64);
-            assert!(share < 0.1, "{names:?} stalled for {:.1}% of the time", share * 100.0);
-        }
-    }
+fn starting_in_time_is_worth_it() {
+    let together = Together::of(&["resnet50", "bert-base", "mobilenet_v2", "gpt2-small"]);
+    let mut config = together.config(0.25, PolicyKind::Zico);
+    config.iterations = 3 * ITERATIONS;
+    let outcome = together.run(&config);
+    all_went_well(&outcome, config.iterations);
+    let total = together.throughput(&outcome);
+    assert!(total > 1.5, "{total:.3}");
 }
 
 /// I9: same input, same outcome, to the last digit.

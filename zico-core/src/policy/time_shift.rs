@@ -1,5 +1,6 @@
 use alloc::vec::Vec;
 
+use super::tick_tock::backward;
 use super::{Policy, Tenant, Verdict, View};
 use crate::profile::Profile;
 use crate::units::{Regions, Ticks};
@@ -19,6 +20,13 @@ use crate::units::{Regions, Ticks};
 /// resnet110-cifar, and from 1.56, 1.42, 1.31, 1.30 to 1.29, 1.22, 1.23, 1.21 for gpt2-small +
 /// nasnetalarge; with two more it is the same.
 ///
+/// Beside a single other iteration it starts as soon as that one is past its peak, even if the waves do
+/// not fit ([`TickTock`](super::TickTock)): from there on the other one only gives up memory, so it
+/// never has to wait, and the newcomer gets on as far as there is memory instead of waiting outside.
+/// With two jobs that is worth up to a tenth (resnet50 + bert-base at f = 0.5: 1.57 against 1.44). With
+/// more than one running iteration it costs: what the newcomer holds while it stalls is missing to the
+/// third (four jobs at f = 0.25: 1.60 against 1.64).
+///
 /// What it needs for a decision it uses again for the next one: none allocates once a few have been
 /// made.
 #[derive(Clone, Debug, Default)]
@@ -34,10 +42,22 @@ impl Policy for TimeShift {
 
     fn decide(&mut self, view: &View<'_>) -> Verdict {
         let Some(own) = view.known() else { return Verdict::AfterAnEnd };
-        match self.delay(own, view) {
-            Some(Ticks::ZERO) => Verdict::Start,
+        let fits = match self.delay(own, view) {
+            Some(Ticks::ZERO) => return Verdict::Start,
             Some(delay) => Verdict::After(delay),
             None => Verdict::AfterAnEnd,
+        };
+        // What has only declared its maximum has no peak that it could be past.
+        let measured = |job: &Tenant| {
+            job.profile.as_ref().is_some_and(|profile| profile.length() < Ticks::MAX)
+        };
+        if view.running().count() > 1 || !view.running().all(measured) {
+            return fits;
+        }
+        match (backward(view.running()), fits.promise()) {
+            (Verdict::Start, Some(_)) => Verdict::Start,
+            (Verdict::After(falls), Some(fits)) => Verdict::After(falls.min(fits)),
+            _ => fits,
         }
     }
 }
@@ -211,7 +231,23 @@ mod tests {
     fn delay_of(own: &Steps, others: &[(&Steps, u32)], room: u32) -> Option<u64> {
         let others = others.iter().map(|&(steps, progress)| running(steps, progress));
         let jobs: Vec<Tenant> = others.chain([waiting(own)]).collect();
-        verdict(&mut TimeShift::default(), room, &jobs).promise().map(Ticks::value)
+        let view = View::new(Regions::new(room), &jobs, jobs.len() - 1);
+        TimeShift::default().delay(view.known()?, &view).map(Ticks::value)
+    }
+
+    #[test]
+    fn beside_one_other_it_starts_past_the_peak_and_beside_two_when_it_fits() {
+        let job: &Steps = &[(10, 2), (10, 6), (10, 2)];
+        let of = |others: &[u32]| {
+            let others = others.iter().map(|&progress| running(job, progress));
+            let jobs: Vec<Tenant> = others.chain([waiting(job)]).collect();
+            verdict(&mut TimeShift::default(), 7, &jobs)
+        };
+        assert_eq!(of(&[4]), after(6), "the waves fit after 16");
+        assert_eq!(of(&[10]), Verdict::Start);
+        assert_eq!(of(&[10, 29]), after(10));
+        let small = [running(job, 10), waiting(&[(10, 8)])];
+        assert_eq!(verdict(&mut TimeShift::default(), 7, &small), Verdict::AfterAnEnd);
     }
 
     #[test]
@@ -281,7 +317,10 @@ mod tests {
         assert_eq!(of(running(&[(10, 4)], 3), unknown(Activity::Waiting)), Verdict::AfterAnEnd);
         assert_eq!(of(declared(Activity::Running), known()), Verdict::Start);
         assert_eq!(of(running(&[(10, 4)], 3), declared(Activity::Waiting)), Verdict::Start);
-        assert_eq!(of(running(&[(10, 5), (9, 4)], 3), declared(Activity::Waiting)), after(7));
+        assert_eq!(
+            of(running(&[(3, 1), (10, 5), (9, 4)], 1), declared(Activity::Waiting)),
+            after(2)
+        );
         assert!(matches!(of(declared(Activity::Running), waiting(&[(9, 5)])), Verdict::After(_)));
     }
 }
