@@ -4,7 +4,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use zico_core::{HandOver, Lifetime};
+use zico_core::{Features, HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -47,7 +47,9 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Unstructured::new(bytes);
     let modes = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
-    let mut world = World::new(bytes.choose(&modes).copied().unwrap_or_default());
+    let features = [Features::ALIASES, Features::empty()];
+    let features = bytes.choose(&features).copied().unwrap_or(Features::ALIASES);
+    let mut world = World::new(bytes.choose(&modes).copied().unwrap_or_default(), features);
     while !bytes.is_empty() {
         let Ok(call) = call(&mut bytes) else { break };
         world.call(&call);

@@ -2,6 +2,7 @@
 //! in which a pool is checked after every call.
 
 pub mod conformance;
+pub mod hook;
 pub mod waves;
 pub mod world;
 

@@ -13,11 +13,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use zico_core::{
-    AllocError, Begin, Block, BudgetError, Bytes, Class, Device, FreeError, HandOver, Job,
-    JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
+    AllocError, Begin, Block, BudgetError, Bytes, Class, Device, Features, FreeError, HandOver,
+    Job, JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks, UseError,
 };
 use zico_mock::{
-    Access, Claim, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
+    Access, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockStream, Operations,
+    Utilisation,
 };
 
 /// How many jobs there are at most.
@@ -125,8 +126,9 @@ pub struct World {
 impl World {
     /// All jobs have joined; nothing else has happened.
     #[must_use]
-    pub fn new(hand_over: HandOver) -> Self {
-        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    pub fn new(hand_over: HandOver, features: Features) -> Self {
+        let device = MockConfig::new(Bytes::gib(1)).features(features);
+        let device = MockDevice::new(device).unwrap();
         let config = PoolConfig::new(BUDGET).region_size(REGION).hand_over(hand_over);
         let faulty = Faulty::new(device.clone(), FaultPlan::none());
         let pool = Pool::new(faulty, config).unwrap();
@@ -251,7 +253,7 @@ impl World {
             }
             Err(AllocError::BeyondCap { cap, .. }) => assert_eq!((i, cap), (2, CAP)),
             Err(AllocError::Invalid { .. }) => assert!(align > REGION),
-            Err(AllocError::Device(_)) => {}
+            Err(AllocError::Device(FaultyError::Injected { .. })) => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -266,8 +268,9 @@ impl World {
         disown(&self.device, (tenant.stream, tenant.side), live);
         tenant.job.free(block).unwrap();
         assert_eq!(tenant.job.free(block), Err(FreeError::NotLive(block.address())));
-        let stale = tenant.job.record_use(block, tenant.side);
-        assert_eq!(stale, Err(FreeError::NotLive(block.address())));
+        if let Err(UseError::Block(error)) = tenant.job.record_use(block, tenant.side) {
+            assert_eq!(error, FreeError::NotLive(block.address()));
+        }
     }
 
     fn use_elsewhere(&mut self, i: usize, which: usize, micros: u64) {
@@ -277,8 +280,11 @@ impl World {
         }
         let which = which % tenant.live.len();
         let live = &mut tenant.live[which];
-        live.elsewhere = true;
-        tenant.job.record_use(live.block, tenant.side).unwrap();
+        match tenant.job.record_use(live.block, tenant.side) {
+            Ok(()) => live.elsewhere = true,
+            Err(UseError::Device(FaultyError::Injected { .. })) => return,
+            Err(error) => panic!("{error}"),
+        }
         // The block's contents come from the job's own stream.
         let ready = self.device.record(tenant.stream).unwrap();
         self.device.order_after(tenant.side, &ready).unwrap();

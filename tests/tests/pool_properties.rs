@@ -4,7 +4,7 @@
 //! shrunk list of calls that leads to it.
 
 use proptest::prelude::*;
-use zico_core::{HandOver, Lifetime};
+use zico_core::{Features, HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -43,9 +43,10 @@ proptest! {
     #[test]
     fn whatever_jobs_do_the_promises_hold(
         hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Ordered, HandOver::Isolated]),
+        aliases in any::<bool>(),
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        let mut world = World::new(hand_over);
+        let mut world = World::new(hand_over, if aliases { Features::ALIASES } else { Features::empty() });
         for call in &calls {
             world.call(call);
             world.check();

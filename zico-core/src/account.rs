@@ -75,6 +75,9 @@ pub(crate) struct Run {
     pub(crate) stalled_since: Option<Ticks>,
     /// The ledger's epoch when it was last denied memory.
     denied: u64,
+    /// How many regions that was, and how far the iteration had come.
+    asked: u32,
+    denied_at: Progress,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     carried: u32,
     recorder: Recorder,
@@ -129,6 +132,10 @@ pub(crate) struct Account<D: Device> {
     pub(crate) peak_leased: u32,
     /// Regions that have been charged to the job, again and again.
     pub(crate) taken: u64,
+    /// Pages whose mappings somebody is changing.
+    pub(crate) claims: u32,
+    /// It has been denied memory and has had none since.
+    pub(crate) denied: bool,
     /// Streams whose work uses what the job has given up, and that its own has to wait for before
     /// the next fence.
     pub(crate) joins: Vec<D::Stream>,
@@ -172,6 +179,8 @@ impl<D: Device> Account<D> {
             peak: 0,
             peak_leased: 0,
             taken: 0,
+            claims: 0,
+            denied: false,
             joins: Vec::new(),
             memory,
             gone: false,
@@ -272,7 +281,13 @@ impl<D: Device> Account<D> {
 
     /// Whether it waits for memory that it was denied at this epoch.
     pub(crate) fn is_denied_at(&self, epoch: u64) -> bool {
-        matches!(&self.phase, Phase::Running(run) if run.stalled_since.is_some() && run.denied == epoch)
+        // One that has gone on since was only asking.
+        let waits = |run: &Run| {
+            run.stalled_since.is_some()
+                && run.denied == epoch
+                && run.denied_at == self.pulse.progress()
+        };
+        matches!(&self.phase, Phase::Running(run) if waits(run))
     }
 
     /// Progress within the running iteration; none before it has begun.
@@ -317,9 +332,15 @@ impl<D: Device> Account<D> {
         Claim { need: claim.saturating_sub(reserved), returns: reserved.saturating_sub(stays) }
     }
 
-    /// Whether the running iteration holds as much as its profile allows, or has none.
+    /// Whether the running iteration would hold more than its profile allows if it got what it waits
+    /// for, or has no profile.
     pub(crate) fn is_beyond_claim(&self) -> bool {
-        self.is_running() && self.ahead().is_none_or(|ahead| self.ephemeral() >= ahead)
+        let asked = match &self.phase {
+            Phase::Running(run) if run.stalled_since.is_some() => run.asked,
+            _ => 0,
+        };
+        let wanted = self.ephemeral().saturating_add(asked);
+        self.is_running() && self.ahead().is_none_or(|ahead| wanted > ahead)
     }
 
     pub(crate) fn begin(&mut self, now: Ticks) {
@@ -329,6 +350,8 @@ impl<D: Device> Account<D> {
             stalled: Ticks::ZERO,
             stalled_since: None,
             denied: 0,
+            asked: 0,
+            denied_at: Progress::ZERO,
             carried: self.ephemeral(),
             recorder: Recorder::default(),
         });
@@ -344,6 +367,10 @@ impl<D: Device> Account<D> {
         let demand = Regions::new(self.ephemeral() + self.draining);
         let progress = self.pulse.progress();
         if let Some(run) = self.run() {
+            if run.denied_at != progress {
+                // It has gone on without what it was denied.
+                run.resume(now);
+            }
             let at = run.elapsed(now);
             run.recorder.note(Step { progress, at, demand, leased });
         }
@@ -363,6 +390,9 @@ impl<D: Device> Account<D> {
     /// Ends the iteration and folds what it took into the profile.
     pub(crate) fn end(&mut self, now: Ticks) -> bool {
         let operations = self.pulse.progress();
+        if !matches!(self.phase, Phase::Running(_)) {
+            return false;
+        }
         let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
             return false;
         };
@@ -389,8 +419,9 @@ impl Run {
             .saturating_sub(self.stalled)
     }
 
-    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64) {
-        self.denied = epoch;
+    /// It was denied so many regions.
+    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32, at: Progress) {
+        (self.denied, self.asked, self.denied_at) = (epoch, asked, at);
         self.stalled_since.get_or_insert(now);
     }
 

@@ -92,6 +92,7 @@ impl<D: Device> Ledger<D> {
         self.waiting.retain(|&waiting| waiting != job);
         self.set_phase(job, Phase::Idle);
         self.epoch += 1;
+        self.tighten();
         self.admit();
         true
     }

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::lease::Want;
 use crate::ledger::Ledger;
 use crate::pool::HandOver;
-use crate::region::{JobKey, Region, State};
+use crate::region::{JobKey, Place, Region, State};
 use crate::sync::Arc;
 
 /// One page of a grant.
@@ -43,6 +43,10 @@ pub(crate) enum From {
 pub(crate) struct Grant<E> {
     pub(crate) backings: Vec<Backing>,
     pub(crate) after: Vec<Arc<E>>,
+    /// The pages whose mappings may be changed for it.
+    pub(crate) claimed: Vec<Place>,
+    /// The job had been denied memory before.
+    pub(crate) relief: bool,
 }
 
 /// A free region, the better the lower.
@@ -67,6 +71,9 @@ impl<D: Device> Ledger<D> {
         let mut missing: Vec<(u64, u64)> = Vec::new();
         for &number in &want.pages {
             let page = space.page(number);
+            if page.claimed {
+                return None;
+            }
             // Two pages of one arena may have had the same region: only one can have it now.
             let taken = |region: &usize| backings.iter().any(|backing| backing.region == *region);
             let state = page.region.filter(|region| !taken(region));
@@ -100,7 +107,8 @@ impl<D: Device> Ledger<D> {
             let candidate = |(region, entry): (usize, &Region<D::Memory>)| {
                 let free = entry.state == State::Free
                     && (hands_over || entry.is_only_of(job))
-                    && taken.binary_search(&region).is_err();
+                    && taken.binary_search(&region).is_err()
+                    && self.can_leave(entry);
                 free.then(|| {
                     let (own, others) = entry.usage(job);
                     let clash = (own & alike[0].1).count_ones();

@@ -169,6 +169,16 @@ pub enum FreeError {
     Stale(Addr),
 }
 
+/// A use of a block by another stream could not be noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UseError<E> {
+    /// The block is not live.
+    Block(FreeError),
+    /// The device refused to record an event on the stream. Nothing has changed.
+    Device(E),
+}
+
 /// An iteration cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -312,6 +322,15 @@ impl fmt::Display for FreeError {
     }
 }
 
+impl<E: fmt::Display> fmt::Display for UseError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block(error) => write!(f, "{error}"),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
 impl fmt::Display for BeginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -340,5 +359,6 @@ impl<E: core::error::Error + 'static> core::error::Error for AllocError<E> {}
 impl core::error::Error for Shortage {}
 impl core::error::Error for OutOfMemory {}
 impl core::error::Error for FreeError {}
+impl<E: core::error::Error + 'static> core::error::Error for UseError<E> {}
 impl core::error::Error for BeginError {}
 impl core::error::Error for NotRunning {}

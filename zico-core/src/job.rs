@@ -1,15 +1,12 @@
 //! A job: the handle through which one tenant allocates, frees and runs its iterations.
 
 use core::fmt;
-use core::ops::{DerefMut, Range};
 
 use crate::account::Pulse;
 use crate::admission::Begin;
 use crate::arena::GRANULE;
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
-use crate::lease::Want;
-use crate::lifetime::Lifetime;
 use crate::memory::{Block, Freed, Memory, Request};
 use crate::profile::Profile;
 use crate::region::JobKey;
@@ -43,7 +40,12 @@ impl<D: Device> Job<D> {
     /// If it can never start, or has started already.
     pub fn begin(&self) -> Result<Begin, BeginError> {
         let now = self.shared.device.now();
-        let (begin, admitted) = self.shared.ledger.lock().begin(self.key, now)?;
+        let asked = self.shared.ledger.lock().begin(self.key, now);
+        if asked.is_err() {
+            // A job that no longer waits may make way for others.
+            self.shared.changed();
+        }
+        let (begin, admitted) = asked?;
         if begin == Begin::Started {
             self.memory.lock().habits.begin();
         }
@@ -73,6 +75,8 @@ impl<D: Device> Job<D> {
         let now = self.shared.device.now();
         self.shared.ledger.lock().end(self.key, now)?;
         self.memory.lock().habits.end();
+        // What another thread has freed meanwhile is not left parked between iterations.
+        self.unpark(true);
         self.shared.changed();
         Ok(())
     }
@@ -87,16 +91,18 @@ impl<D: Device> Job<D> {
     /// changed then, and the call can be repeated.
     #[inline]
     pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
-        let align = request.align.value().max(GRANULE);
-        let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
-        let (Some(size), true) =
-            (size, align.is_power_of_two() && align <= self.shared.region.value())
-        else {
+        let align = request.align.value();
+        let valid = align.is_power_of_two() && align <= self.shared.region.value();
+        let (align, size) = (align.max(GRANULE), request.bytes.value().max(1));
+        let (Some(size), true) = (size.checked_next_multiple_of(GRANULE), valid) else {
             return Err(self.invalid(request));
         };
-        let placed = self.memory.lock().place(request, size, align);
+        let mut memory = self.memory.lock();
+        let lifetime = memory.lifetime(request, size);
+        let placed = memory.place(lifetime, request, size, align);
+        drop(memory);
         let Some(block) = placed else {
-            return self.grow_and_place(request, size, align);
+            return self.grow_and_place(lifetime, request, size, align);
         };
         self.tick();
         Ok(block)
@@ -110,79 +116,10 @@ impl<D: Device> Job<D> {
 
     /// Counts an allocation or a free, and looks at the job that waits for this one, if any.
     #[inline]
-    fn tick(&self) {
+    pub(crate) fn tick(&self) {
         if self.pulse.tick() {
             self.shared.admit();
         }
-    }
-
-    /// Leases the pages that the block needs and places it there. The job's lock is not held
-    /// meanwhile: another thread may place blocks where there is room, and if that takes the place
-    /// away, it goes round once more.
-    #[cold]
-    fn grow_and_place(
-        &self,
-        request: Request,
-        size: u64,
-        align: u64,
-    ) -> Result<Block, AllocError<D::Error>> {
-        let mut last = false;
-        loop {
-            let want = self.plan(request, size, align)?;
-            let leased = self.shared.lease(self.key, &want);
-            let mut memory = self.memory.lock();
-            let awaited = core::mem::take(&mut memory.awaited);
-            memory.growing = false;
-            let mut block = None;
-            if leased.is_ok() {
-                memory.back(want.lifetime, &want.pages);
-                block = memory.place(request, size, align);
-            }
-            let parked = !memory.parked.is_empty();
-            drop(memory);
-            if awaited {
-                self.shared.changed();
-            }
-            match leased {
-                Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if parked && !last => {
-                    last = true;
-                    self.unpark(true);
-                    block = self.memory.lock().place(request, size, align);
-                }
-                Err(AllocError::OutOfMemory(mut why)) => {
-                    let memory = self.memory.lock();
-                    why.largest_free = memory.arena(want.lifetime).largest_free();
-                    return Err(AllocError::OutOfMemory(why));
-                }
-                done => done?,
-            }
-            if let Some(block) = block {
-                self.tick();
-                return Ok(block);
-            }
-        }
-    }
-
-    fn plan(&self, request: Request, size: u64, align: u64) -> Result<Want, AllocError<D::Error>> {
-        let mut memory = self.memory.lock();
-        if !memory.parked.is_empty() {
-            drop(memory);
-            self.unpark(false);
-            memory = self.memory.lock();
-        }
-        if memory.growing {
-            memory.awaited = true;
-            drop(memory);
-            let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes, 0);
-            return Err(AllocError::Busy(shortage));
-        }
-        let lifetime = memory.lifetime(request, size);
-        let arena = memory.arena(lifetime);
-        let Some(pages) = arena.plan(size, align) else {
-            return Err(AllocError::OutOfAddresses { bytes: request.bytes, range: arena.len() });
-        };
-        memory.growing = true;
-        Ok(Want { lifetime, pages, asked: request.bytes })
     }
 
     /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
@@ -193,31 +130,22 @@ impl<D: Device> Job<D> {
     #[inline]
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
         let mut memory = self.memory.lock();
-        match memory.free(block)? {
-            Freed::Pages(lifetime, pages) => self.give_back(memory, lifetime, pages),
+        let freed = memory.free(block)?;
+        let hungry = core::mem::take(&mut memory.hungry);
+        match freed {
+            Freed::Pages(lifetime, pages) => {
+                self.shared.give_back(self.key, memory, lifetime, pages);
+            }
             Freed::Parked(parked) => {
                 drop(memory);
                 self.park(parked);
             }
         }
+        if hungry {
+            self.shared.fed();
+        }
         self.tick();
         Ok(())
-    }
-
-    /// Gives back pages that an arena has emptied: in the books before the arena's lock is let go, so
-    /// that no other thread of the job can ask for these very pages before they are.
-    #[inline]
-    pub(crate) fn give_back(
-        &self,
-        memory: impl DerefMut<Target = Memory<D>>,
-        lifetime: Lifetime,
-        pages: Range<u64>,
-    ) {
-        if !pages.is_empty() {
-            self.shared.ledger.lock().give_back(self.key, lifetime, pages);
-            drop(memory);
-            self.shared.given_back(self.key, lifetime);
-        }
     }
 
     /// The allocations and frees of the running iteration so far.

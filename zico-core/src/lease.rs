@@ -32,11 +32,13 @@ pub(crate) enum Denied {
 
 impl<D: Device> Ledger<D> {
     /// Leases regions for the pages if budget and safety allow. The books say so from then on; what
-    /// is not mapped yet the device still has to map.
+    /// is not mapped yet the device still has to map. Only the `last` try in a row may find that no
+    /// waiting helps.
     pub(crate) fn lease(
         &mut self,
         job: JobKey,
         want: &Want,
+        last: bool,
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
         if let Some(cap) = self.beyond_cap(job, want) {
@@ -51,13 +53,14 @@ impl<D: Device> Ledger<D> {
                 if self.is_within_terms(job, &backings) && self.may_have(job, backings.len()) =>
             {
                 let after = self.dependencies(&backings);
-                self.book(job, want.lifetime, &backings, now);
+                let claimed = self.claim_for(job, want.lifetime, &backings);
+                let relief = self.book(job, want.lifetime, &backings, now);
                 self.counts.leases += 1;
                 self.counts.leased += backings.len() as u64;
                 self.counts.orders += after.len() as u64;
-                Ok(Grant { backings, after })
+                Ok(Grant { backings, after, claimed, relief })
             }
-            _ => Err(self.deny(job, want, now)),
+            _ => Err(self.deny(job, want, last, now)),
         }
     }
 
@@ -130,13 +133,14 @@ impl<D: Device> Ledger<D> {
         }
     }
 
-    fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) {
+    /// Whether the job had been denied memory before: another of its threads may still wait.
+    fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) -> bool {
         for backing in backings {
             let place = Place { job, lifetime, page: backing.page };
             self.regions[backing.region].state = State::Leased(place);
             self.count_draining(job, backing.from, -1, now);
         }
-        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let Some(account) = self.accounts.get_mut(&job) else { return false };
         let moment = account.moment();
         for backing in backings {
             account.leased[lifetime.index()] += 1;
@@ -147,6 +151,7 @@ impl<D: Device> Ledger<D> {
             run.resume(now);
         }
         account.note(now);
+        core::mem::take(&mut account.denied)
     }
 
     /// A region that was draining is no longer, or is again.
@@ -186,6 +191,8 @@ impl<D: Device> Ledger<D> {
             account.note(now);
         }
         self.epoch += 1;
+        self.tighten();
+        self.admit();
     }
 
     /// What becomes of a region whose lease is taken back.
@@ -208,16 +215,24 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Why not, and whether waiting helps.
-    fn deny(&mut self, job: JobKey, want: &Want, now: Ticks) -> Denied {
+    fn deny(&mut self, job: JobKey, want: &Want, last: bool, now: Ticks) -> Denied {
         let epoch = self.epoch;
         self.counts.denied += 1;
-        if let Some(run) = self.accounts.get_mut(&job).and_then(Account::run) {
-            run.stall(now, epoch);
+        self.refused_claimed |= self.claimed > 0;
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.denied = true;
+            let progress = account.progress();
+            if let Some(run) = account.run() {
+                let asked = u32::try_from(want.pages.len()).unwrap_or(u32::MAX);
+                run.stall(now, epoch, asked, progress);
+            }
         }
         // Where nothing is handed over, what others have they keep.
-        let quiet = self.accounts.get(&job).is_some_and(Account::is_quiet);
-        let kept = !self.policy.hands_over() && quiet;
-        if kept || (self.is_stuck() && self.is_to_blame(job)) {
+        let quiet = |account: &Account<D>| account.is_quiet() && account.draining == 0;
+        let kept = !self.policy.hands_over()
+            && self.claimed == 0
+            && self.accounts.get(&job).is_some_and(quiet);
+        if last && (kept || self.is_stuck() && self.is_to_blame(job)) {
             let free = self.regions.iter().filter(|region| region.state == State::Free).count();
             let missing = (want.pages.len() as u64).saturating_sub(free as u64);
             return Denied::Never(self.out_of_memory(job, want, missing));
@@ -230,6 +245,7 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn is_stuck(&self) -> bool {
         let waits = |account: &Account<D>| {
             account.is_quiet()
+                && account.draining == 0
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
@@ -237,7 +253,17 @@ impl<D: Device> Ledger<D> {
                     Phase::Idle | Phase::Waiting(_) => account.ephemeral() == 0,
                 }
         };
-        self.retiring == 0 && self.accounts.values().all(waits)
+        self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)
+    }
+
+    /// Whether those who wait have yet to be told that nothing can go on: one of them is then to
+    /// ask again and be refused for good.
+    pub(crate) fn is_news_that_stuck(&mut self) -> bool {
+        let news = self.told != Some(self.epoch) && self.is_stuck();
+        if news {
+            self.told = Some(self.epoch);
+        }
+        news
     }
 
     /// Whether `job` is one that has exceeded its profile, or no job has.

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::account::{Account, Batch, Fence, Phase};
 use crate::banker::Claim;
@@ -25,6 +26,9 @@ use crate::units::{MemoryTime, Ticks};
 const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
+
+/// Tells handles of different pools apart, nothing else: no decision depends on it.
+static POOLS: AtomicU32 = AtomicU32::new(0);
 
 /// What may be done with a region.
 #[derive(Clone, Copy)]
@@ -56,11 +60,18 @@ pub(crate) struct Ledger<D: Device> {
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
     pub(crate) counts: Counts,
+    /// Pages whose mappings are being changed, and whether somebody was refused because of that.
+    pub(crate) claimed: u32,
+    pub(crate) refused_claimed: bool,
+    /// The epoch in which those who wait were last told that nothing can go on.
+    pub(crate) told: Option<u64>,
     /// Regions whose memory is being given back to the device.
     pub(crate) retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
     pub(crate) epoch: u64,
     next: JobKey,
+    /// What this pool's keys begin at: no two pools have a key in common.
+    first: JobKey,
 }
 
 impl<D: Device> Ledger<D> {
@@ -85,16 +96,20 @@ impl<D: Device> Ledger<D> {
             desk: Desk::default(),
             departed: Vec::new(),
             counts: Counts::default(),
+            claimed: 0,
+            refused_claimed: false,
+            told: None,
             retiring: 0,
             epoch: 0,
             next: 0,
+            first: u64::from(POOLS.fetch_add(1, Ordering::Relaxed)) << 32,
         }
     }
 
     /// A key that no job has had.
     pub(crate) fn new_key(&mut self) -> JobKey {
         self.next += 1;
-        self.next
+        self.first + self.next
     }
 
     /// Lets a job in, if what is to be reserved for it can be had. Else its ranges are to go.
@@ -197,7 +212,7 @@ impl<D: Device> Ledger<D> {
     /// The jobs whose open batch is to be fenced now: it is full, the job will not fill it soon, or
     /// somebody waits for memory.
     pub(crate) fn due(&self) -> Vec<JobKey> {
-        let pressure = self.accounts.values().any(Account::is_stalled);
+        let pressure = self.accounts.values().any(|account| account.denied);
         let due = |account: &Account<D>| {
             !account.pending.is_empty()
                 && (pressure || !account.is_running() || Self::is_full(account, self.page_bytes))
@@ -257,7 +272,10 @@ impl<D: Device> Ledger<D> {
         account.passed = account.passed.max(fence.batch);
         for &region in &fence.regions {
             let state = &mut self.regions[region].state;
-            if *state == (State::Draining { job, batch: fence.batch }) {
+            if let State::Draining { job: owner, batch } = *state
+                && owner == job
+                && batch <= fence.batch
+            {
                 *state = State::Free;
                 account.draining -= 1;
             }
@@ -268,16 +286,29 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Closes the account of a job that has left, once the device has passed all it had.
-    fn depart(&mut self, job: JobKey) {
-        if self
-            .accounts
-            .get(&job)
-            .is_some_and(|account| account.gone && account.draining == 0 && account.is_quiet())
+    pub(crate) fn depart(&mut self, job: JobKey) {
+        let is_done = |account: &Account<D>| {
+            account.gone && account.claims == 0 && account.draining == 0 && account.is_quiet()
+        };
+        if self.accounts.get(&job).is_some_and(is_done)
             && let Some(account) = self.accounts.remove(&job)
         {
             let spaces = Lifetime::ALL.into_iter().zip(account.spaces);
             self.departed.extend(spaces.map(|(lifetime, space)| (job, lifetime, space)));
         }
+    }
+
+    /// The ranges of jobs that have left, to be cleared up. That counts as claims on their pages.
+    pub(crate) fn take_departed(&mut self) -> Vec<(JobKey, Lifetime, Space<D::Range>)> {
+        let departed = core::mem::take(&mut self.departed);
+        self.claimed += u32::try_from(departed.len()).unwrap_or(u32::MAX);
+        departed
+    }
+
+    /// So many of them have been dealt with.
+    pub(crate) fn cleared(&mut self, count: usize) {
+        self.claimed = self.claimed.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+        self.epoch += 1;
     }
 
     pub(crate) fn space(&self, place: Place) -> Option<&Space<D::Range>> {

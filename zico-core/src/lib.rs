@@ -69,9 +69,11 @@ mod arena;
 mod banker;
 mod budget;
 mod choose;
+mod claims;
 mod desk;
 mod device;
 mod error;
+mod grow;
 mod habits;
 mod job;
 mod lease;
@@ -100,7 +102,7 @@ pub use budget::{BudgetError, BudgetStatus};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
     AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,
-    Shortage,
+    Shortage, UseError,
 };
 pub use job::Job;
 pub use lifetime::Lifetime;

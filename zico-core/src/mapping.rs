@@ -4,6 +4,7 @@
 //! that a call that fails leaves the books true to the device.
 
 use alloc::vec::Vec;
+use core::ops::{DerefMut, Range};
 
 use crate::account::{Batch, Fence};
 use crate::choose::{Backing, Grant};
@@ -11,6 +12,7 @@ use crate::device::{Device, Passed};
 use crate::error::AllocError;
 use crate::lease::{Denied, Want};
 use crate::lifetime::Lifetime;
+use crate::memory::Memory;
 use crate::region::{JobKey, Place};
 use crate::shared::Shared;
 use crate::space::Space;
@@ -24,18 +26,18 @@ impl<D: Device> Shared<D> {
     /// device has passed is freed, and they are asked for once more.
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
-        let mut again = false;
+        let mut last = false;
         let grant = loop {
             let now = self.device.now();
             let mut ledger = self.ledger.lock();
-            match ledger.lease(job, want, now) {
+            match ledger.lease(job, want, last, now) {
                 Ok(grant) => break grant,
-                Err(Denied::Never(shortage)) => return Err(AllocError::OutOfMemory(shortage)),
+                Err(Denied::Never(why)) => return Err(AllocError::OutOfMemory(why)),
                 Err(Denied::BeyondCap(shortage, cap)) => {
                     return Err(AllocError::BeyondCap { cap, shortage });
                 }
-                Err(Denied::Busy(shortage)) if again => {
-                    let stuck = ledger.is_stuck();
+                Err(Denied::Busy(shortage)) if last => {
+                    let stuck = ledger.is_news_that_stuck();
                     drop(ledger);
                     if stuck {
                         // One of those who wait is to be told that it is out of memory.
@@ -43,18 +45,24 @@ impl<D: Device> Shared<D> {
                     }
                     return Err(AllocError::Busy(shortage));
                 }
-                Err(Denied::Busy(_)) => again = true,
+                Err(Denied::Busy(_)) => last = true,
             }
             drop(ledger);
-            self.reclaim().map_err(AllocError::Device)?;
+            // What the device refuses of others' business is theirs to hear of, or the next poll's.
+            let _ = self.reclaim();
         };
         let done = self.furnish(job, want.lifetime, &grant);
-        done.map_err(|error| {
-            let now = self.device.now();
-            self.ledger.lock().revoke(job, want.lifetime, &grant.backings, now);
+        let now = self.device.now();
+        let mut ledger = self.ledger.lock();
+        if done.is_err() {
+            ledger.revoke(job, want.lifetime, &grant.backings, now);
+        }
+        let refused = ledger.end_claims(&grant.claimed);
+        drop(ledger);
+        if refused || grant.relief || done.is_err() {
             self.changed();
-            AllocError::Device(error)
-        })
+        }
+        done.map_err(AllocError::Device)
     }
 
     /// Sees to it that granted regions are mapped at their pages, and that the job's stream waits
@@ -121,9 +129,26 @@ impl<D: Device> Shared<D> {
         Bytes::new(page.saturating_mul(self.region.value()))
     }
 
+    /// Gives back pages that an arena has emptied: in the books before the arena's lock is let go, so
+    /// that no other thread of the job can ask for these very pages before they are.
+    #[inline]
+    pub(crate) fn give_back(
+        &self,
+        job: JobKey,
+        memory: impl DerefMut<Target = Memory<D>>,
+        lifetime: Lifetime,
+        pages: Range<u64>,
+    ) {
+        if !pages.is_empty() {
+            self.ledger.lock().give_back(job, lifetime, pages);
+            drop(memory);
+            self.given_back(job, lifetime);
+        }
+    }
+
     /// A job has given back pages of an arena: fences them if they are many, and looks at the jobs that
     /// wait if they have more room.
-    pub(crate) fn given_back(&self, job: JobKey, lifetime: Lifetime) {
+    fn given_back(&self, job: JobKey, lifetime: Lifetime) {
         let now = self.device.now();
         let (full, more_room) = self.ledger.lock().note_given(job, lifetime, now);
         if more_room {
@@ -163,15 +188,26 @@ impl<D: Device> Shared<D> {
     }
 
     /// Fences the open batches that are due, frees all that the device has passed, and clears up
-    /// after the jobs that have left.
+    /// after the jobs that have left. What the device refuses of one job is no matter of the others:
+    /// all is tried, and the first error returned.
     pub(crate) fn reclaim(&self) -> Result<(), D::Error> {
+        let mut result = Ok(());
+        let mut first = |done: Result<(), D::Error>| {
+            if result.is_ok() {
+                result = done;
+            }
+        };
+        self.unpark_idle();
         let due = self.ledger.lock().due();
-        due.into_iter().try_for_each(|job| self.fence(job))?;
+        due.into_iter().for_each(|job| first(self.fence(job)));
         let jobs: Vec<JobKey> = self.ledger.lock().accounts.keys().copied().collect();
-        jobs.into_iter().try_for_each(|job| self.reap(job))?;
-        self.clear_up()?;
+        jobs.into_iter().for_each(|job| first(self.reap(job)));
+        first(self.clear_up());
         let shrinking = self.ledger.lock().is_shrinking();
-        if shrinking { self.shrink() } else { Ok(()) }
+        if shrinking {
+            first(self.shrink());
+        }
+        result
     }
 
     /// Frees what a job has given up and the device has passed.
@@ -196,7 +232,8 @@ impl<D: Device> Shared<D> {
     /// Takes away the mappings and ranges of jobs that have left. What the device refuses stays for
     /// the next time.
     pub(crate) fn clear_up(&self) -> Result<(), D::Error> {
-        let departed = core::mem::take(&mut self.ledger.lock().departed);
+        let departed = self.ledger.lock().take_departed();
+        let count = departed.len();
         let mut result = Ok(());
         for (job, lifetime, mut space) in departed {
             let emptied = self.empty(job, lifetime, &mut space);
@@ -216,6 +253,10 @@ impl<D: Device> Shared<D> {
             };
             space.range = range;
             self.ledger.lock().departed.push((job, lifetime, space));
+        }
+        if count > 0 {
+            self.ledger.lock().cleared(count);
+            self.changed();
         }
         result
     }

@@ -1,9 +1,8 @@
 //! A job's memory: its arenas, its live blocks, and what is known of them.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-use hashbrown::HashMap;
 
 use crate::arena::{Arena, GRANULE, Slot};
 use crate::device::Device;
@@ -141,9 +140,15 @@ pub(crate) struct Memory<D: Device> {
     /// Of the blocks whose lifetime is learned, by arena and slot.
     ordinals: [Vec<Ordinal>; 3],
     /// By serial.
-    notes: HashMap<u64, Note<D::Stream>>,
+    notes: BTreeMap<u64, Note<D::Stream>>,
     /// Blocks that have been freed and that other streams may still use.
     pub(crate) parked: Vec<Parked<D>>,
+    /// How many threads are looking at parked blocks just now.
+    pub(crate) unparking: u32,
+    /// A request has been told to wait, and any free may be what it waits for.
+    pub(crate) hungry: bool,
+    /// Other streams that the device is known to know.
+    pub(crate) streams_known: Vec<D::Stream>,
 }
 
 impl<D: Device> Memory<D> {
@@ -158,8 +163,11 @@ impl<D: Device> Memory<D> {
             stats: Stats::default(),
             habits: Habits::default(),
             ordinals: [const { Vec::new() }; 3],
-            notes: HashMap::new(),
+            notes: BTreeMap::new(),
             parked: Vec::new(),
+            unparking: 0,
+            hungry: false,
+            streams_known: Vec::new(),
         }
     }
 
@@ -184,9 +192,14 @@ impl<D: Device> Memory<D> {
     }
 
     #[inline]
-    pub(crate) fn place(&mut self, request: Request, size: u64, align: u64) -> Option<Block> {
+    pub(crate) fn place(
+        &mut self,
+        lifetime: Lifetime,
+        request: Request,
+        size: u64,
+        align: u64,
+    ) -> Option<Block> {
         let Request { bytes, .. } = request;
-        let lifetime = self.lifetime(request, size);
         let (arena, base) = (&mut self.arenas[lifetime.index()], self.bases[lifetime.index()]);
         let serial = self.serial + 1;
         let slot = arena.place(size, align, serial)?;
@@ -247,15 +260,13 @@ impl<D: Device> Memory<D> {
         arena.free(slot)
     }
 
-    /// Work on this stream uses the block as well.
-    pub(crate) fn use_on(&mut self, block: Block, stream: D::Stream) -> Result<(), FreeError> {
-        self.check(block)?;
+    /// Work on this stream uses a live block as well.
+    pub(crate) fn use_on(&mut self, block: Block, stream: D::Stream) {
         let note = self.notes.entry(block.serial);
         let note = note.or_insert_with(|| Note { name: None, streams: Vec::new() });
         if !note.streams.contains(&stream) {
             note.streams.push(stream);
         }
-        Ok(())
     }
 
     /// All streams whose work uses a live block, or one that is parked.

@@ -160,7 +160,8 @@ impl<D: Device> Pool<D> {
     /// A name is enough; [`JobConfig`] has what else can be said of a job.
     ///
     /// # Errors
-    /// If its floor cannot be kept, if the device has not that many addresses, or refuses.
+    /// If its floor cannot be kept, if the device has not that many addresses, does not know the
+    /// stream, or refuses.
     pub fn join(
         &self,
         job: impl Into<JobConfig>,
@@ -168,6 +169,8 @@ impl<D: Device> Pool<D> {
     ) -> Result<Job<D>, JoinError<D::Error>> {
         let (shared, config) = (&self.shared, job.into());
         let terms = Terms::new(&config, shared.region)?;
+        // A stream that takes no event would hold up what the job gives up for ever.
+        shared.device.record(stream).map_err(JoinError::Device)?;
         let capacity = shared.device.caps().capacity.value();
         let len = Bytes::new(capacity.saturating_mul(SPREAD));
         let len = len.round_up(shared.region).unwrap_or(len);

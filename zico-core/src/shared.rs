@@ -27,6 +27,13 @@ impl<D: Device> Shared<D> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// A job has freed something that another of its threads may wait for: what it was denied it may
+    /// get now.
+    pub(crate) fn fed(&self) {
+        self.ledger.lock().epoch += 1;
+        self.changed();
+    }
+
     /// Wakes a task at the next change.
     pub(crate) fn register(&self, waker: &Waker) {
         let mut wakers = self.wakers.lock();
@@ -56,7 +63,8 @@ impl<D: Device> Drop for Shared<D> {
     /// Gives everything back that the device has passed. What it has not passed yet stays with the
     /// device until that ends: nothing may be unmapped under running work.
     fn drop(&mut self) {
-        let _ = self.reclaim();
+        // A call that has failed may succeed when it is repeated.
+        let _ = self.reclaim().or_else(|_| self.reclaim());
         let regions = core::mem::take(&mut self.ledger.get_mut().regions);
         let unmapped = regions.into_iter().filter(|region| region.mappings.is_empty());
         for memory in unmapped.filter_map(|region| region.memory.and_then(Arc::into_inner)) {

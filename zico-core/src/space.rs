@@ -12,6 +12,8 @@ pub(crate) struct Page {
     /// The batch in which it was last given up; 0 if never. Its mapping may be taken away once the
     /// device has passed that batch: its region may be in use elsewhere before.
     pub(crate) last: u64,
+    /// Somebody is changing what is mapped there.
+    pub(crate) claimed: bool,
     pub(crate) usage: Usage,
 }
 

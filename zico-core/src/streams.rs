@@ -11,10 +11,13 @@ use alloc::vec::Vec;
 
 use crate::arena::Slot;
 use crate::device::{Device, Passed};
-use crate::error::FreeError;
+use crate::error::UseError;
 use crate::job::Job;
 use crate::lifetime::Lifetime;
-use crate::memory::Block;
+use crate::memory::{Block, Memory};
+use crate::region::JobKey;
+use crate::shared::Shared;
+use crate::sync::Mutex;
 
 /// A freed block that other streams may still use.
 pub(crate) struct Parked<D: Device> {
@@ -40,15 +43,26 @@ impl<D: Device> Job<D> {
     /// Says that work enqueued on another stream uses a block, or will, until the block is freed.
     /// Work on that stream has to be ordered after the job's own by the caller, where it needs to be.
     /// The block's memory is used again only after that stream's work as well: when the device has
-    /// passed it, or, where memory is short, when the job's own stream waits for it. O(1).
+    /// passed it, or, where memory is short, when the job's own stream waits for it. O(1), and one
+    /// event for each stream that is new to the job.
     ///
     /// # Errors
-    /// If the block is not live in this job.
-    pub fn record_use(&self, block: Block, stream: D::Stream) -> Result<(), FreeError> {
-        if stream == self.stream {
-            return self.memory.lock().check(block);
+    /// If the block is not live in this job, or the device does not know the stream.
+    pub fn record_use(&self, block: Block, stream: D::Stream) -> Result<(), UseError<D::Error>> {
+        let known = stream == self.stream || self.memory.lock().streams_known.contains(&stream);
+        if !known {
+            // A stream that takes no event now would never say when it is done with the block.
+            self.shared.device.record(stream).map_err(UseError::Device)?;
         }
-        self.memory.lock().use_on(block, stream)
+        let mut memory = self.memory.lock();
+        memory.check(block).map_err(UseError::Block)?;
+        if stream != self.stream {
+            if !known {
+                memory.streams_known.push(stream);
+            }
+            memory.use_on(block, stream);
+        }
+        Ok(())
     }
 
     /// A block has been freed that other streams use: notes how far they are.
@@ -70,31 +84,60 @@ impl<D: Device> Job<D> {
     /// Frees the parked blocks whose streams have passed. With `order`, the job's own stream is made
     /// to wait for the others, so that all are free. What the device refuses stays parked.
     pub(crate) fn unpark(&self, order: bool) {
-        let parked = core::mem::take(&mut self.memory.lock().parked);
+        self.shared.unpark(self.key, self.stream, &self.memory, order);
+    }
+}
+
+impl<D: Device> Shared<D> {
+    /// Frees the parked blocks of jobs that run no iteration: what could not be done when they were
+    /// freed is tried again.
+    pub(crate) fn unpark_idle(&self) {
+        let idle: Vec<_> = {
+            let ledger = self.ledger.lock();
+            let idle = ledger.accounts.iter().filter(|(_, a)| !a.is_running() && !a.gone);
+            idle.map(|(&job, account)| (job, account.stream, account.memory.clone())).collect()
+        };
+        for (job, stream, memory) in idle {
+            self.unpark(job, stream, &memory, true);
+        }
+    }
+
+    fn unpark(&self, job: JobKey, own: D::Stream, memory: &Mutex<Memory<D>>, order: bool) {
+        let mut locked = memory.lock();
+        if locked.parked.is_empty() {
+            return;
+        }
+        let parked = core::mem::take(&mut locked.parked);
+        locked.unparking += 1;
+        drop(locked);
         let mut left = Vec::new();
         for mut block in parked {
-            block.waits.retain_mut(|wait| !self.is_over(wait, order));
+            block.waits.retain_mut(|wait| !self.is_over(own, wait, order));
             if block.waits.is_empty() {
-                let mut memory = self.memory.lock();
-                let pages = memory.release(block.lifetime, block.slot);
-                self.give_back(memory, block.lifetime, pages);
+                let mut locked = memory.lock();
+                let pages = locked.release(block.lifetime, block.slot);
+                self.give_back(job, locked, block.lifetime, pages);
             } else {
                 left.push(block);
             }
         }
-        if !left.is_empty() {
-            self.memory.lock().parked.append(&mut left);
+        let mut locked = memory.lock();
+        locked.parked.append(&mut left);
+        locked.unparking -= 1;
+        let hungry = core::mem::take(&mut locked.hungry);
+        drop(locked);
+        if hungry {
+            self.fed();
         }
     }
 
     /// Whether a stream's use of a block is over, as far as the job's own stream is concerned.
-    fn is_over(&self, wait: &mut Wait<D>, order: bool) -> bool {
-        let device = &self.shared.device;
+    fn is_over(&self, own: D::Stream, wait: &mut Wait<D>, order: bool) -> bool {
         if wait.event.is_none() {
-            wait.event = device.record(wait.stream).ok();
+            wait.event = self.device.record(wait.stream).ok();
         }
         let Some(event) = &wait.event else { return false };
-        matches!(device.query(event), Ok(Passed::Yes))
-            || (order && device.order_after(self.stream, event).is_ok())
+        matches!(self.device.query(event), Ok(Passed::Yes))
+            || (order && self.device.order_after(own, event).is_ok())
     }
 }

@@ -31,12 +31,12 @@ impl<D: Device> Shared<D> {
     fn give_up_while(&self, excess: impl Fn(&Ledger<D>) -> bool) -> Result<(), D::Error> {
         loop {
             let Some(retired) = self.ledger.lock().retire(&excess) else { return Ok(()) };
-            let region = retired.region;
+            let (region, claimed) = (retired.region, retired.places.clone());
             let (kept, result) = match self.destroy(retired) {
                 Ok(()) => (None, Ok(())),
                 Err(refused) => (Some(refused.resource), Err(refused.error)),
             };
-            self.ledger.lock().retired(region, kept);
+            self.ledger.lock().retired(region, kept, &claimed);
             self.changed();
             result?;
         }
@@ -68,21 +68,24 @@ impl<D: Device> Ledger<D> {
         }
         let idle = |(region, entry): (usize, &Region<D::Memory>)| {
             // Addresses of a job that has left are cleared up first.
-            let known = entry.mappings.iter().all(|mapping| self.space(mapping.place).is_some());
+            let known = self.is_unclaimed(entry);
             let used: u32 = entry.mappings.iter().map(|mapping| mapping.parts.count_ones()).sum();
             let free = entry.state == State::Free && entry.memory.is_some() && known;
             free.then_some((used, region))
         };
         let (_, region) = self.regions.iter().enumerate().filter_map(idle).min()?;
+        let places: Vec<Place> =
+            self.regions[region].mappings.iter().map(|mapping| mapping.place).collect();
+        self.claim(places.iter().copied(), &mut Vec::new());
         let entry = &mut self.regions[region];
-        let places = entry.mappings.iter().map(|mapping| mapping.place).collect();
         let memory = entry.memory.take()?;
         entry.state = State::Retiring;
         self.retiring += 1;
         Some(Retired { region, memory, places })
     }
 
-    fn retired(&mut self, region: usize, memory: Option<Arc<D::Memory>>) {
+    fn retired(&mut self, region: usize, memory: Option<Arc<D::Memory>>, claimed: &[Place]) {
+        self.end_claims(claimed);
         let entry = &mut self.regions[region];
         self.counts.destroys += u64::from(memory.is_none());
         entry.memory = memory;

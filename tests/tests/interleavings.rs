@@ -1,0 +1,446 @@
+//! Orders of events between threads that have gone wrong once, each made to happen
+//! (`zico_tests::hook`).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use zico_core::policy::{Exclusive, Policy, Unmanaged, Verdict, View};
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Features, HandOver, Job, Lifetime, Pool, PoolConfig, Request,
+    Ticks,
+};
+use zico_mock::{Access, MockConfig, MockDevice, MockStream, Operation, Utilisation};
+use zico_tests::hook::{Hook, HookError, When};
+use zico_tests::waves::{REGION, regions};
+
+/// Lets everybody start at once.
+struct Reckless;
+
+impl Policy for Reckless {
+    fn name(&self) -> &'static str {
+        "reckless"
+    }
+
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
+        Verdict::Start
+    }
+}
+
+struct Setup {
+    device: MockDevice,
+    hook: Hook,
+    pool: Pool<Hook>,
+}
+
+type Tenant = Arc<Job<Hook>>;
+
+impl Setup {
+    fn new(budget: u64, config: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
+        Self::on(MockConfig::new(Bytes::gib(1)), budget, config)
+    }
+
+    fn on(device: MockConfig, budget: u64, config: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
+        let device = MockDevice::new(device).unwrap();
+        let hook = Hook::new(device.clone());
+        let config = config(PoolConfig::new(regions(budget)).region_size(REGION));
+        Self { device, pool: Pool::new(hook.clone(), config).unwrap(), hook }
+    }
+
+    fn join(&self, name: &str) -> (Tenant, MockStream) {
+        let stream = self.device.add_stream();
+        (Arc::new(self.pool.join(name, stream).unwrap()), stream)
+    }
+
+    /// Two iterations alone with blocks of so many regions, so that the pool knows the job.
+    fn learn(&self, (job, stream): &(Tenant, MockStream), wave: &[u64]) {
+        for _ in 0..2 {
+            assert_eq!(job.begin().unwrap(), Begin::Started);
+            let alloc = |&n: &u64| {
+                let block = job.alloc(blocks(n)).unwrap();
+                self.device.launch(*stream, Ticks::millis(1), Utilisation::FULL).unwrap();
+                self.device.run_until_idle();
+                block
+            };
+            let blocks: Vec<Block> = wave.iter().map(alloc).collect();
+            blocks.into_iter().for_each(|block| job.free(block).unwrap());
+            job.end().unwrap();
+            self.pool.poll().unwrap();
+        }
+    }
+
+    /// Whether work on a stream that touches a block finds its memory there.
+    fn reaches(&self, stream: MockStream, block: Block) -> bool {
+        let before = self.device.violation_count();
+        let (owner, addr, len) = (7, block.address(), block.bytes());
+        let claim = self.device.own(stream, owner, addr, len).unwrap();
+        let access = [Access { owner, addr, len }];
+        self.device.launch_touching(stream, Ticks::ZERO, Utilisation::FULL, &access).unwrap();
+        self.device.disown(stream, claim).unwrap();
+        self.device.run_until_idle();
+        self.device.violation_count() == before
+    }
+}
+
+fn blocks(count: u64) -> Request {
+    Request::new(regions(count), Lifetime::Iteration)
+}
+
+fn out_of_memory<T>(result: &Result<T, AllocError<HookError>>) -> bool {
+    matches!(result, Err(AllocError::OutOfMemory(_)))
+}
+
+/// Whether a request that was made in mid-call was told that there is no memory, for good.
+type Answer = Arc<Mutex<Option<bool>>>;
+
+#[test]
+fn trim_does_not_unmap_a_page_that_is_leased_meanwhile() {
+    let setup = Setup::new(2, |config| config);
+    let (job, stream) = setup.join("job");
+    job.free(job.alloc(blocks(1)).unwrap()).unwrap();
+    setup.pool.poll().unwrap();
+    let (other, block) = (job.clone(), Arc::new(Mutex::new(None)));
+    let slot = block.clone();
+    setup.hook.on(Operation::Unmap, When::Before, move || {
+        *slot.lock().unwrap() = other.alloc(blocks(1)).ok();
+        false
+    });
+    setup.pool.trim(Bytes::ZERO).unwrap();
+    let early = block.lock().unwrap().take();
+    let block = early.unwrap_or_else(|| job.alloc(blocks(1)).unwrap());
+    assert!(setup.reaches(stream, block), "a live block has lost its memory");
+}
+
+#[test]
+fn an_isolated_lease_does_not_unmap_what_its_last_owner_leases_meanwhile() {
+    let setup = Setup::new(2, |config| config.hand_over(HandOver::Isolated));
+    let ((one, stream), (two, _)) = (setup.join("one"), setup.join("two"));
+    one.free(one.alloc(blocks(1)).unwrap()).unwrap();
+    setup.pool.poll().unwrap();
+    let (other, block) = (one.clone(), Arc::new(Mutex::new(None)));
+    let slot = block.clone();
+    setup.hook.on(Operation::Unmap, When::Before, move || {
+        *slot.lock().unwrap() = other.alloc(blocks(1)).ok();
+        false
+    });
+    two.alloc(blocks(1)).unwrap();
+    let early = block.lock().unwrap().take();
+    let block = early.unwrap_or_else(|| one.alloc(blocks(1)).unwrap());
+    assert!(setup.reaches(stream, block), "a live block has lost its memory");
+}
+
+#[test]
+fn a_job_may_leave_while_its_page_is_unmapped() {
+    let setup = Setup::new(2, |config| config);
+    let (job, _) = setup.join("job");
+    job.free(job.alloc(blocks(1)).unwrap()).unwrap();
+    setup.pool.poll().unwrap();
+    setup.hook.on(Operation::Unmap, When::After, move || {
+        drop(job);
+        false
+    });
+    setup.pool.trim(Bytes::ZERO).unwrap();
+    setup.pool.poll().unwrap();
+    assert_eq!(setup.device.usage().mappings, 0);
+    assert_eq!(setup.device.usage().ranges, 0);
+}
+
+#[test]
+fn mappings_of_a_job_that_has_left_are_no_way_in_and_in_nobodys_way() {
+    let one_mapping = MockConfig::new(Bytes::gib(1)).features(Features::empty());
+    let isolated = Setup::new(1, |config| config.hand_over(HandOver::Isolated));
+    for setup in [isolated, Setup::on(one_mapping, 1, |config| config)] {
+        let ((one, stream), (two, _)) = (setup.join("one"), setup.join("two"));
+        let stale = one.alloc(blocks(1)).unwrap();
+        one.free(stale).unwrap();
+        setup.pool.poll().unwrap();
+        drop(one);
+        two.alloc(blocks(1)).unwrap();
+        assert!(!setup.reaches(stream, stale), "by the address of the job that left");
+    }
+}
+
+#[test]
+fn ending_what_has_not_begun_changes_nothing() {
+    let setup = Setup::new(2, |config| config.policy(Box::new(Exclusive)));
+    let [one, two, three] = ["one", "two", "three"].map(|name| setup.join(name).0);
+    assert_eq!(one.begin().unwrap(), Begin::Started);
+    assert!(matches!(two.begin().unwrap(), Begin::Wait(_)));
+    assert!(matches!(three.begin().unwrap(), Begin::Wait(_)));
+    assert!(two.end().is_err());
+    one.end().unwrap();
+    assert!(two.end().is_err(), "it may start, and has not been told");
+    assert_eq!(two.begin().unwrap(), Begin::Started);
+    two.end().unwrap();
+    assert_eq!(three.begin().unwrap(), Begin::Started);
+}
+
+#[test]
+fn a_stream_of_another_device_is_refused_at_the_door() {
+    let setup = Setup::new(4, |config| config);
+    let elsewhere = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap().add_stream();
+    assert!(setup.pool.join("bad", elsewhere).is_err());
+    let (job, _) = setup.join("job");
+    let block = job.alloc(blocks(1)).unwrap();
+    assert!(job.record_use(block, elsewhere).is_err());
+    assert_eq!(setup.device.usage().ranges, 3);
+}
+
+/// One job's trouble with the device is not another's.
+#[test]
+fn what_the_device_refuses_one_job_does_not_stop_another() {
+    let setup = Setup::new(4, |config| config);
+    let ((one, _), (two, _), (three, _)) =
+        (setup.join("one"), setup.join("two"), setup.join("three"));
+    one.free(one.alloc(blocks(1)).unwrap()).unwrap();
+    two.free(two.alloc(blocks(3)).unwrap()).unwrap();
+    setup.hook.on(Operation::Record, When::Before, || true);
+    three.alloc(blocks(2)).unwrap();
+}
+
+#[test]
+fn a_free_wakes_another_thread_of_the_job() {
+    let setup = Setup::new(2, |config| config);
+    let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
+    let half = Request::new(Bytes::mib(1), Lifetime::Iteration);
+    let (first, _second) = (one.alloc(half).unwrap(), one.alloc(half).unwrap());
+    two.alloc(blocks(1)).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting = pin!(one.alloc_async(half));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    one.free(first).unwrap();
+    assert!(waiting.as_mut().poll(&mut context).is_ready());
+}
+
+/// Two jobs hold what the other one needs. The one that asks beyond its profile is told, the other
+/// one is not; and none of them spins.
+#[test]
+fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
+    let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
+    let (greedy, good) = (setup.join("greedy"), setup.join("good"));
+    setup.learn(&greedy, &[1]);
+    setup.learn(&good, &[4, 3]);
+    let (greedy, good) = (greedy.0, good.0);
+    greedy.begin().unwrap();
+    good.begin().unwrap();
+    good.alloc(blocks(4)).unwrap();
+    greedy.alloc(blocks(2)).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut beyond = pin!(greedy.alloc_async(blocks(5)));
+    assert!(beyond.as_mut().poll(&mut context).is_pending());
+    // Another thread of the same job gets something: the first one still waits.
+    greedy.alloc(blocks(1)).unwrap();
+    let mut within = pin!(good.alloc_async(blocks(3)));
+    let first = within.as_mut().poll(&mut context);
+    if first.is_pending() {
+        assert!(matches!(
+            beyond.as_mut().poll(&mut context),
+            std::task::Poll::Ready(Err(AllocError::OutOfMemory(_)))
+        ));
+    }
+}
+
+#[test]
+fn a_request_that_was_given_up_is_nobodys_deadlock() {
+    let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
+    let (prober, other) = (setup.join("prober"), setup.join("other"));
+    setup.learn(&prober, &[4, 1]);
+    setup.learn(&other, &[3]);
+    let (prober, other) = (prober.0, other.0);
+    prober.begin().unwrap();
+    other.begin().unwrap();
+    prober.alloc(blocks(4)).unwrap();
+    other.alloc(blocks(5)).unwrap();
+    assert!(matches!(prober.alloc(blocks(5)), Err(AllocError::Busy(_))));
+    let small = Request::new(Bytes::kib(4), Lifetime::Iteration);
+    prober.alloc(small).unwrap();
+    assert!(!out_of_memory(&other.alloc(blocks(2))), "the prober goes on, and will free");
+}
+
+#[test]
+fn a_fence_in_flight_is_waited_for() {
+    let setup = Setup::new(2, |config| config);
+    let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
+    let (first, second) = (one.alloc(blocks(1)).unwrap(), one.alloc(blocks(1)).unwrap());
+    one.free(first).unwrap();
+    let (answer, pool) = (Answer::default(), setup.pool.clone());
+    let (slot, one, asker) = (answer.clone(), one.clone(), two.clone());
+    setup.hook.on(Operation::Record, When::After, move || {
+        one.free(second).unwrap();
+        pool.poll().unwrap();
+        *slot.lock().unwrap() = Some(out_of_memory(&asker.alloc(blocks(2))));
+        false
+    });
+    setup.pool.poll().unwrap();
+    assert_eq!(*answer.lock().unwrap(), Some(false));
+    two.alloc(blocks(2)).unwrap();
+}
+
+#[test]
+fn what_a_job_leaves_behind_is_looked_at_before_memory_is_refused() {
+    let setup = Setup::new(1, |config| config.policy(Box::new(Unmanaged)));
+    let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
+    one.alloc(blocks(1)).unwrap();
+    drop(one);
+    assert!(!out_of_memory(&two.alloc(blocks(1))));
+}
+
+#[test]
+fn a_lease_that_fails_lets_a_waiting_job_start() {
+    let setup = Setup::new(10, |config| config);
+    let (one, two) = (setup.join("one"), setup.join("two"));
+    setup.learn(&two, &[7]);
+    let (asked, waiting) = (Arc::new(Mutex::new(None)), two.0.clone());
+    let slot = asked.clone();
+    setup.hook.on(Operation::Create, When::Before, move || {
+        *slot.lock().unwrap() = Some(waiting.begin().unwrap());
+        true
+    });
+    assert!(one.0.alloc(blocks(8)).is_err());
+    assert_eq!(*asked.lock().unwrap(), Some(Begin::Wait(None)));
+    assert_eq!(two.0.begin().unwrap(), Begin::Started);
+}
+
+#[test]
+fn a_job_that_is_refused_makes_way_and_says_so() {
+    let setup = Setup::new(10, |config| config);
+    let jobs = ["one", "two", "three"].map(|name| setup.join(name));
+    for (job, wave) in jobs.iter().zip([&[1, 2][..], &[9], &[2]]) {
+        setup.learn(job, wave);
+    }
+    let [one, two, three] = jobs.map(|job| job.0);
+    one.begin().unwrap();
+    assert!(matches!(two.begin().unwrap(), Begin::Wait(_)));
+    let third = three.begin().unwrap();
+    setup.pool.set_budget(regions(8)).unwrap();
+    let seen = setup.pool.generation();
+    assert!(two.begin().is_err());
+    assert!(third == Begin::Started || setup.pool.generation() != seen);
+}
+
+#[test]
+fn parked_blocks_come_back_whatever_happens_meanwhile() {
+    // An event that could not be recorded, outside an iteration.
+    let setup = Setup::new(2, |config| config);
+    let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
+    let side = setup.device.add_stream();
+    let block = one.alloc(blocks(2)).unwrap();
+    one.record_use(block, side).unwrap();
+    for _ in 0..2 {
+        setup.hook.on(Operation::Record, When::Before, || true);
+    }
+    one.free(block).unwrap();
+    setup.pool.poll().unwrap();
+    let block = two.alloc(blocks(2)).unwrap();
+    two.free(block).unwrap();
+
+    // A free while the iteration ends.
+    one.begin().unwrap();
+    let (block, other) = (one.alloc(blocks(1)).unwrap(), one.alloc(blocks(1)).unwrap());
+    one.record_use(block, side).unwrap();
+    one.free(other).unwrap();
+    let freeing = one.clone();
+    setup.hook.on(Operation::Record, When::Before, move || {
+        freeing.free(block).unwrap();
+        false
+    });
+    one.end().unwrap();
+    setup.pool.poll().unwrap();
+    two.alloc(blocks(2)).unwrap();
+}
+
+#[test]
+fn a_block_on_its_way_back_is_waited_for() {
+    let setup = Setup::new(1, |config| config);
+    let (job, _) = setup.join("job");
+    let side = setup.device.add_stream();
+    job.begin().unwrap();
+    let block = job.alloc(blocks(1)).unwrap();
+    job.record_use(block, side).unwrap();
+    setup.device.launch(side, Ticks::millis(1), Utilisation::FULL).unwrap();
+    job.free(block).unwrap();
+    let (answer, asker) = (Answer::default(), job.clone());
+    let slot = answer.clone();
+    setup.hook.on(Operation::OrderAfter, When::Before, move || {
+        *slot.lock().unwrap() = Some(out_of_memory(&asker.alloc(blocks(1))));
+        false
+    });
+    job.end().unwrap();
+    assert_eq!(*answer.lock().unwrap(), Some(false));
+}
+
+#[test]
+fn a_lowered_budget_is_reached_when_nothing_runs_any_more() {
+    let setup = Setup::new(10, |config| config.policy(Box::new(Exclusive)));
+    let (one, two) = (setup.join("one"), setup.join("two"));
+    setup.learn(&one, &[7]);
+    setup.learn(&two, &[7]);
+    one.0.begin().unwrap();
+    assert!(matches!(two.0.begin().unwrap(), Begin::Wait(_)));
+    one.0.end().unwrap();
+    setup.pool.set_budget(regions(3)).unwrap();
+    two.0.withdraw();
+    setup.pool.poll().unwrap();
+    assert_eq!(setup.pool.budget_status().pending, Bytes::ZERO, "one may start, and withdraws");
+
+    let setup = Setup::new(10, |config| config);
+    let (job, pool) = (setup.join("job").0, setup.pool.clone());
+    setup.hook.on(Operation::Create, When::Before, move || {
+        pool.set_budget(regions(3)).unwrap();
+        true
+    });
+    assert!(job.alloc(blocks(8)).is_err());
+    setup.pool.poll().unwrap();
+    assert_eq!(setup.pool.budget_status().pending, Bytes::ZERO, "a lease that fails");
+}
+
+#[test]
+fn a_lifetime_is_decided_once_for_an_allocation() {
+    let setup = Setup::new(4, |config| config);
+    let (job, _) = setup.join("job");
+    let other = job.clone();
+    setup.hook.on(Operation::Map, When::Before, move || {
+        other.begin().unwrap();
+        false
+    });
+    let block = job.alloc(Request::learned(REGION)).unwrap();
+    job.free(block).unwrap();
+    job.end().unwrap();
+    setup.pool.poll().unwrap();
+    assert_eq!(job.held().total(), Bytes::ZERO);
+}
+
+#[test]
+fn one_failed_call_does_not_keep_a_dropped_pools_memory() {
+    let setup = Setup::new(4, |config| config);
+    let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
+    one.alloc(blocks(1)).unwrap();
+    two.alloc(blocks(3)).unwrap();
+    drop((one, two));
+    setup.hook.on(Operation::Query, When::Before, || true);
+    drop(setup.pool);
+    assert_eq!(setup.device.usage().physical, Bytes::ZERO);
+}
+
+#[test]
+fn a_handle_of_another_pool_is_refused() {
+    let pools = [(); 2].map(|()| Setup::new(4, |config| config));
+    let [one, two] = ["a", "b"].map(|name| pools[usize::from(name == "b")].join(name).0);
+    let (first, second) = (one.alloc(blocks(1)).unwrap(), two.alloc(blocks(1)).unwrap());
+    assert_eq!(first.address(), second.address(), "all but the pool is the same");
+    assert!(two.free(first).is_err());
+    two.free(second).unwrap();
+}
+
+#[test]
+fn an_alignment_is_a_power_of_two() {
+    let (job, _) = Setup::new(4, |config| config).join("job");
+    for align in [0, 3, 100, 3 << 20] {
+        let request = blocks(1).aligned(Bytes::new(align));
+        assert!(matches!(job.alloc(request), Err(AllocError::Invalid { .. })), "{align}");
+    }
+    job.alloc(blocks(1).aligned(Bytes::new(1))).unwrap();
+}
