@@ -305,23 +305,6 @@ fn a_lease_that_fails_lets_a_waiting_job_start() {
 }
 
 #[test]
-fn a_job_that_is_refused_makes_way_and_says_so() {
-    let setup = Setup::new(10, |config| config);
-    let jobs = ["one", "two", "three"].map(|name| setup.join(name));
-    for (job, wave) in jobs.iter().zip([&[1, 2][..], &[9], &[2]]) {
-        setup.learn(job, wave);
-    }
-    let [one, two, three] = jobs.map(|job| job.0);
-    one.begin().unwrap();
-    assert!(matches!(two.begin().unwrap(), Begin::Wait(_)));
-    let third = three.begin().unwrap();
-    setup.pool.set_budget(regions(8)).unwrap();
-    let seen = setup.pool.generation();
-    assert!(two.begin().is_err());
-    assert!(third == Begin::Started || setup.pool.generation() != seen);
-}
-
-#[test]
 fn parked_blocks_come_back_whatever_happens_meanwhile() {
     // An event that could not be recorded, outside an iteration.
     let setup = Setup::new(2, |config| config);
