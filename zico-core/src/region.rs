@@ -71,3 +71,26 @@ impl<M> Region<M> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn usage_is_the_jobs_own_parts_and_how_many_the_others_have() {
+        let mapping = |job, page, parts| Mapping {
+            place: Place { job, lifetime: Lifetime::Iteration, page },
+            parts,
+        };
+        let mut region: Region<()> = Region::absent();
+        assert!(region.is_only_of(1));
+        region.mappings = vec![mapping(1, 0, 0b0110), mapping(1, 7, 0b0011)];
+        assert!(region.is_only_of(1) && !region.is_only_of(2));
+        region.mappings.extend([mapping(2, 0, 0b1011), mapping(3, 0, 0b1000)]);
+        assert!(!region.is_only_of(1));
+        assert_eq!(region.usage(1), (0b0111, 4));
+        assert_eq!(region.usage(2), (0b1011, 5));
+    }
+}

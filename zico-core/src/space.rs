@@ -99,3 +99,45 @@ impl<R> Space<R> {
         change(&mut self.pages[page]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(iteration: u64, part: Option<u32>) -> Moment {
+        Moment { iteration, part }
+    }
+
+    #[test]
+    fn usage_is_of_this_iteration_and_the_one_before() {
+        let mut usage = Usage::default();
+        usage.begin(at(1, Some(2)));
+        assert_eq!(usage.parts(), 0, "known when it ends");
+        usage.end(at(1, Some(4)));
+        assert_eq!(usage.parts(), 0b1_1100);
+        usage.begin(at(1, Some(63)));
+        usage.end(at(1, Some(63)));
+        assert_eq!(usage.parts(), 1 << 63 | 0b1_1100);
+        usage.begin(at(2, Some(0)));
+        usage.end(at(2, Some(0)));
+        assert_eq!(usage.parts(), 1 << 63 | 0b1_1101, "the iteration before still counts");
+        usage.begin(at(3, Some(5)));
+        usage.end(at(3, Some(5)));
+        assert_eq!(usage.parts(), 0b10_0001, "the one before that does not");
+        usage.begin(at(5, Some(7)));
+        usage.end(at(5, Some(7)));
+        assert_eq!(usage.parts(), 1 << 7, "nor one that was left out");
+    }
+
+    #[test]
+    fn what_outlives_an_iteration_is_always_in_use_and_the_unknown_never() {
+        let mut usage = Usage::default();
+        usage.begin(at(1, Some(2)));
+        usage.end(at(2, Some(1)));
+        assert_eq!(usage.parts(), u64::MAX);
+        let mut usage = Usage::default();
+        usage.begin(at(1, None));
+        usage.end(at(1, None));
+        assert_eq!(usage.parts(), 0);
+    }
+}

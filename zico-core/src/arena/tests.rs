@@ -275,3 +275,34 @@ fn only_the_very_block_is_freed() {
     assert_eq!((arena.holds(slot, 7, at), arena.free(slot)), (true, 0..1));
     assert!(!arena.is_live(at));
 }
+
+#[test]
+fn a_small_block_lies_in_one_page() {
+    let fit = |size, align| Fit { size, align, page_shift: 12 };
+    // At most a 16th of the page is small.
+    assert_eq!(fit(256, 1).at(4096 - 100, 4096), Some(4096));
+    assert_eq!(fit(256, 1).at(4096 - 256, 4096), Some(4096 - 256));
+    assert_eq!(fit(256, 1).at(4096 - 100, 355), None, "behind the border it is too long");
+    assert_eq!(fit(256, 1).at(4096 - 100, 356), Some(4096));
+    assert_eq!(fit(257, 1).at(4096 - 100, 4096), Some(4096 - 100));
+    assert_eq!(fit(256, 512).at(3500, 5000), Some(3584));
+    assert_eq!(fit(u64::MAX, 1).at(1, u64::MAX - 1), None);
+}
+
+#[test]
+fn an_arena_knows_its_length_its_blocks_and_what_is_free() {
+    let mut arena = Arena::new(1 << 12, 1 << 20);
+    assert_eq!(arena.len(), Bytes::new(1 << 20));
+    assert_eq!(arena.largest_free(), Bytes::ZERO);
+    let pages = arena.plan(3072, GRANULE).unwrap();
+    arena.back(&pages);
+    let slot = arena.place(3072, GRANULE, 5).unwrap();
+    assert_eq!((arena.len_of(slot), arena.largest_free()), (3072, Bytes::new(1024)));
+    assert_eq!(arena.live().collect::<Vec<_>>(), [(0, 3072, 5)]);
+    assert!(arena.holds(slot, 5, 0) && arena.is_live(0));
+    arena.park(slot);
+    assert!(!arena.holds(slot, 5, 0) && !arena.is_live(0));
+    assert_eq!(arena.live().count(), 0);
+    assert_eq!(arena.free(slot), 0..1);
+    assert_eq!(arena.largest_free(), Bytes::ZERO);
+}
