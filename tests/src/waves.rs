@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+use zico_core::policy::{Policy, Verdict, View};
 use zico_core::{AllocError, Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, Request, Ticks};
 use zico_mock::{MockDevice, MockStream, Utilisation};
 
@@ -106,5 +107,19 @@ pub fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves],
         }
         assert!(vain < 12 * jobs.len(), "all jobs wait for each other:\n{}", pool.snapshot());
         assert_eq!(device.violation_count(), 0, "{:?}", device.violations().first());
+    }
+}
+
+/// A policy as bad as can be: it lets everybody start at once. What is left are the pool's own
+/// guarantees.
+pub struct Reckless;
+
+impl Policy for Reckless {
+    fn name(&self) -> &'static str {
+        "reckless"
+    }
+
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
+        Verdict::Start
     }
 }

@@ -8,27 +8,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use zico_core::policy::{Exclusive, Policy, Unmanaged, Verdict, View};
+use zico_core::policy::{Exclusive, Unmanaged};
 use zico_core::{
     AllocError, Begin, Block, Bytes, Features, HandOver, Job, Lifetime, Pool, PoolConfig, Request,
     Ticks,
 };
 use zico_mock::{Access, MockConfig, MockDevice, MockStream, Operation, Utilisation};
 use zico_tests::hook::{Hook, HookError, When};
-use zico_tests::waves::{REGION, regions};
-
-/// Lets everybody start at once.
-struct Reckless;
-
-impl Policy for Reckless {
-    fn name(&self) -> &'static str {
-        "reckless"
-    }
-
-    fn decide(&mut self, _: &View<'_>) -> Verdict {
-        Verdict::Start
-    }
-}
+use zico_tests::waves::{REGION, Reckless, regions};
 
 struct Setup {
     device: MockDevice,

@@ -6,26 +6,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use proptest::prelude::*;
-use zico_core::policy::{Policy, TimeShift, Verdict, View};
+use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
     AllocError, Begin, BeginError, Block, BudgetError, Bytes, Device, FreeError, HandOver, Job,
     Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::replay::PolicyKind;
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
-use zico_tests::waves::{REGION, Waves, regions, run_all};
-
-struct Reckless;
-
-impl Policy for Reckless {
-    fn name(&self) -> &'static str {
-        "reckless"
-    }
-
-    fn decide(&mut self, _: &View<'_>) -> Verdict {
-        Verdict::Start
-    }
-}
+use zico_tests::waves::{REGION, Reckless, Waves, regions, run_all};
 
 fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
     pool_of(budget, |config| config.policy(Box::new(policy)))
