@@ -44,6 +44,12 @@ impl Graph {
 
     /// The largest gain over cost of any cycle.
     pub(super) fn best_ratio(&self) -> f64 {
+        self.solve().0
+    }
+
+    /// The largest gain over cost of any cycle, and what each state is worth: what the best way on from
+    /// there gains beyond that ratio times what it costs, beside the other states.
+    pub(super) fn solve(&self) -> (f64, Vec<f64>) {
         let into = self.reversed();
         let mut policy: Vec<usize> = (0..self.len()).map(|state| self.first[state]).collect();
         let mut best = 0.0_f64;
@@ -52,7 +58,7 @@ impl Graph {
             best = best.max(ratio);
             let worth = self.lead_to(root, best, &mut policy, &into);
             if !self.improve(best, &worth, &mut policy) {
-                return best;
+                return (best, worth);
             }
         }
     }

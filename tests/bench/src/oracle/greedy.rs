@@ -119,7 +119,7 @@ pub fn throughput(case: &Case, rule: &mut dyn Rule) -> Option<f64> {
 }
 
 /// All that run go on by `clock`; how many iterations end. Their jobs ask again at once.
-fn advance(now: &mut Moment<'_>, clock: u64) -> u64 {
+pub(super) fn advance(now: &mut Moment<'_>, clock: u64) -> u64 {
     let mut ended = 0;
     for (job, wave) in now.case.waves.iter().enumerate() {
         let Some(at) = &mut now.at[job] else { continue };

@@ -45,7 +45,7 @@ pub fn long_run(case: &Case) -> Option<Optimum> {
         // Nobody ever waits.
         return Some(Optimum { throughput: 2.0 / case.stretch(2), exact: true });
     }
-    let states = States::explore(&pair, MOST_STATES)?;
+    let states = States::explore(&pair, MOST_STATES, &[])?;
     Some(Optimum { throughput: states.graph.best_ratio(), exact: states.exact })
 }
 
@@ -54,7 +54,7 @@ pub fn long_run(case: &Case) -> Option<Optimum> {
 /// iteration counts.
 #[must_use]
 pub fn finite(case: &Case, iterations: u8) -> Option<Optimum> {
-    let states = States::explore(&Pair::new(case)?, MOST_STATES)?;
+    let states = States::explore(&Pair::new(case)?, MOST_STATES, &[])?;
     Some(Optimum { throughput: states.best_within(iterations), exact: states.exact })
 }
 
@@ -89,6 +89,18 @@ impl Offsets {
         for (from, to) in gaps {
             match merged.last_mut() {
                 Some(last) if from < last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        Self { gaps: merged }
+    }
+
+    /// Each gap wider by `margin` on both sides.
+    fn widened(&self, margin: i64) -> Self {
+        let mut merged: Vec<(i64, i64)> = Vec::new();
+        for (from, to) in self.gaps.iter().map(|gap| (gap.0 - margin, gap.1 + margin)) {
+            match merged.last_mut() {
+                Some(last) if margin > 0 && from <= last.1 => last.1 = last.1.max(to),
                 _ => merged.push((from, to)),
             }
         }
@@ -130,29 +142,30 @@ fn less(a: u64, b: u64) -> i64 {
     signed(a) - signed(b)
 }
 
-fn signed(a: u64) -> i64 {
+pub(super) fn signed(a: u64) -> i64 {
     i64::try_from(a).unwrap_or(i64::MAX)
 }
 
 /// One job waits and the other has come so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct State {
-    waits: usize,
-    at: i64,
+pub(super) struct State {
+    pub(super) waits: usize,
+    pub(super) at: i64,
 }
 
 /// What can be reached, and how.
-struct States {
-    graph: Graph,
-    exact: bool,
+pub(super) struct States {
+    pub(super) graph: Graph,
+    pub(super) exact: bool,
     /// Work of an iteration of each job.
     lengths: [i64; 2],
-    states: Vec<State>,
+    pub(super) states: Vec<State>,
 }
 
 /// What does not change while states are explored.
-struct Pair {
-    lengths: [i64; 2],
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) lengths: [i64; 2],
     /// For each job, at which points of the other it may not start.
     offsets: [Offsets; 2],
     /// For each job, at which points of the other a delayed start matters.
@@ -162,12 +175,17 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(case: &Case) -> Option<Self> {
+    pub(super) fn new(case: &Case) -> Option<Self> {
+        Self::with_margin(case, 0)
+    }
+
+    /// The same if iterations are to miss by `margin` more than what does not fit.
+    pub(super) fn with_margin(case: &Case, margin: i64) -> Option<Self> {
         let [one, other] = case.waves.as_slice() else { return None };
         if !case.is_possible() || one.is_empty() || other.is_empty() {
             return None;
         }
-        let offsets = Offsets::forbidden(one, other, case.room);
+        let offsets = Offsets::forbidden(one, other, case.room).widened(margin);
         let offsets = [offsets.clone(), offsets.mirrored()];
         let lengths = [signed(one.length()), signed(other.length())];
         let starts = [0, 1].map(|job| starts(&offsets[job], &offsets[1 - job], lengths[1 - job]));
@@ -175,7 +193,7 @@ impl Pair {
     }
 
     /// What can be done, and where it leads.
-    fn ways(&self, state: State) -> Vec<(State, Edge)> {
+    pub(super) fn ways(&self, state: State) -> Vec<(State, Edge)> {
         let State { waits, at } = state;
         let (own, other) = (self.lengths[waits], self.lengths[1 - waits]);
         if at == other {
@@ -184,7 +202,7 @@ impl Pair {
             return vec![way(0), way(1)];
         }
         let mut ways = Vec::with_capacity(2);
-        if self.offsets[waits].fit(at) {
+        if self.fits(state) {
             let both = own.min(other - at);
             let edge = edge(2 * both, both as f64 * self.stretch.0, 0);
             ways.push(match own.cmp(&(other - at)) {
@@ -210,6 +228,17 @@ impl Pair {
         ways
     }
 
+    /// Whether the job that waits fits now.
+    pub(super) fn fits(&self, State { waits, at }: State) -> bool {
+        at < self.lengths[1 - waits] && self.offsets[waits].fit(at)
+    }
+
+    /// The states in which a job that waits may start after all.
+    pub(super) fn delayed(&self) -> Vec<State> {
+        let of = |waits: usize| self.starts[waits].iter().map(move |&at| State { waits, at });
+        of(0).chain(of(1)).collect()
+    }
+
     fn neither_runs(&self) -> State {
         State { waits: 0, at: self.lengths[1] }
     }
@@ -233,9 +262,11 @@ fn starts(own: &Offsets, others: &Offsets, length: i64) -> Vec<i64> {
 }
 
 impl States {
-    fn explore(pair: &Pair, most: usize) -> Option<Self> {
+    /// All that can be reached from where neither runs, and from `more`.
+    pub(super) fn explore(pair: &Pair, most: usize, more: &[State]) -> Option<Self> {
         let mut states = vec![pair.neither_runs()];
-        let mut numbers = HashMap::from([(states[0], 0_u32)]);
+        states.extend(more);
+        let mut numbers: HashMap<State, u32> = states.iter().copied().zip(0..).collect();
         let (mut graph, mut exact) = (Graph::default(), true);
         while let Some(&state) = states.get(graph.len()) {
             if states.len() > most && graph.len() > 0 {

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::cycle::{Edge, Graph};
+use super::lookahead::Lookahead;
+use super::plan::Plan;
 use super::{Case, Wave, greedy, grid, pair};
 
 fn case(waves: &[&[(u64, u32)]], room: u32, utilisation: f64) -> Case {
@@ -126,6 +128,26 @@ fn a_coarse_grid_encloses_the_optimum() {
             assert!(bounds.above >= tried - 1e-6, "{case:?} {cell}: {bounds:?} {tried}");
         }
         assert!(greed(&case) <= tried + 1e-6);
+    }
+}
+
+#[test]
+fn following_the_best_cycle_reaches_the_optimum() {
+    let mut random = fastrand::Rng::with_seed(6);
+    for _ in 0..400 {
+        let case = random_case(&mut random, 2, 15);
+        let reached = greedy::throughput(&case, &mut Plan::new(&case, 0)).expect("goes on");
+        assert!(close(reached, optimum(&case)), "{case:?}: {reached}");
+    }
+}
+
+#[test]
+fn looking_ahead_comes_to_no_stop_and_stays_within_the_optimum() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for i in 0..200 {
+        let case = random_case(&mut random, 2 + i % 2, 9);
+        let ahead = greedy::throughput(&case, &mut Lookahead::new(&case, 3)).expect("goes on");
+        assert!(ahead <= longest(&case) + 1e-6, "{case:?}: {ahead}");
     }
 }
 
