@@ -23,6 +23,7 @@ pub mod caching;
 pub mod cnmem;
 pub mod expandable;
 mod extents;
+pub mod oracle;
 pub mod zico;
 
 use extents::Extent;
