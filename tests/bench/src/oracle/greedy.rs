@@ -76,7 +76,7 @@ impl Rule for FirstFit {
 }
 
 /// The throughput of a rule in the long run: of the cycle that it comes to, or, if no state returns in
-/// [`MOST_ITERATIONS`], of all but the first tenth of it. None if a job does not fit alone, or if the
+/// `MOST_ITERATIONS`, of all but the first tenth of it. None if a job does not fit alone, or if the
 /// rule lets all jobs wait.
 #[must_use]
 pub fn throughput(case: &Case, rule: &mut dyn Rule) -> Option<f64> {

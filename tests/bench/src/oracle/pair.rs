@@ -16,7 +16,7 @@
 //! it is the optimum in the long run.
 //!
 //! Jobs of unlike lengths that never have to wait may drift past each other for long before a state
-//! returns. Beyond [`MOST_STATES`] states it is taken that they need not wait any more:
+//! returns. Beyond `MOST_STATES` states it is taken that they need not wait any more:
 //! [`Optimum::exact`] says so, and the figure is a bound from above.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};

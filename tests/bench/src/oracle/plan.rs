@@ -6,7 +6,7 @@
 //! an iteration starts at a moment that was not foreseen, because the jobs are not where they should be,
 //! what follows is gone through until it comes to states that are known: a job that waits does, at its
 //! next later moment. So a decision costs O(iterations that start without delay one after the other), at
-//! most [`DEPTH`] of them.
+//! most `DEPTH` of them.
 //!
 //! The ratio to beat is the optimum of the long run, not that of some horizon. With a horizon what is cut
 //! off at its end decides: looking 1.5 lengths of the longer iteration ahead loses up to 23% against first
