@@ -100,7 +100,7 @@ pub fn check_all<D: Workload>(make: impl Fn() -> D) {
 }
 
 /// The value of a call that has to succeed.
-fn must<T, E: fmt::Display>(result: Result<T, E>, what: &str) -> T {
+pub(crate) fn must<T, E: fmt::Display>(result: Result<T, E>, what: &str) -> T {
     result.unwrap_or_else(|error| panic!("{what} must succeed: {error}"))
 }
 

@@ -2,7 +2,9 @@
 //! in which a pool is checked after every call.
 
 pub mod conformance;
+pub mod cuda;
 pub mod hook;
+pub mod patterns;
 pub mod waves;
 pub mod world;
 

@@ -1,47 +1,64 @@
-//! The CUDA backend of zico: not built yet.
+//! The CUDA backend of zico: [`zico_core::Device`] over the driver's virtual memory management.
 //!
-//! This crate will implement [`zico_core::Device`] over the CUDA driver's virtual memory management
-//! (`cuMemCreate`, `cuMemMap`, events), loaded at run time, so that it builds and tests on machines
-//! without CUDA. Until then [`open`] says so. The mock device of `zico-mock` keeps the same contract
-//! and runs everything else.
+//! Physical memory is made by `cuMemCreate` and reached where `cuMemMap` and `cuMemSetAccess` put it in
+//! a range of `cuMemAddressReserve`; fences are events. One piece of memory may be mapped at several
+//! addresses, on which zico's hand-over without driver calls rests. The driver's library is loaded at
+//! run time ([`cudarc`]), so that this builds everywhere, and says where it finds none ([`discover`]).
+//!
+//! ```no_run
+//! use zico_core::{Bytes, Pool, PoolConfig};
+//! use zico_cuda::{CudaDevice, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let device = CudaDevice::open(0, Options::new())?;
+//! let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::gib(8)))?;
+//! let job = pool.join("training", device.add_stream()?)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A runtime that uses `cudarc` passes its own context and streams:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = zico_cuda::cudarc::driver::CudaContext::new(0)?;
+//! let stream = context.new_stream()?;
+//! let device = zico_cuda::CudaDevice::with_context(context, zico_cuda::Options::new())?;
+//! let stream = device.adopt_stream(stream)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to know
+//!
+//! * Each call runs in the device's context and leaves the calling thread's stack of contexts as it
+//!   was.
+//! * The driver says that it is out of memory when the *device* is, whatever the budget: other
+//!   processes, contexts and libraries take from the same memory. [`CudaDevice::memory_info`] says how
+//!   much is free.
+//! * Whether unmapping waits for the device is not documented. The contract forbids it for work that
+//!   does not use the mapping; the conformance suite on a real device tells.
+//! * Events cannot be recorded on a stream that is being captured into a graph: neither can jobs be
+//!   given or take memory then.
+//! * All `unsafe` of zico is in this crate, where it speaks to the driver.
 
-#![deny(unsafe_code)]
+mod abi;
+mod books;
+mod context;
+mod device;
+mod discover;
+mod driver;
+mod error;
+mod events;
+mod probe;
+mod share;
+mod streams;
 
-use zico_core::{Class, DeviceError};
-
-/// What goes wrong with a CUDA device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CudaError {
-    /// This version of zico has no CUDA backend.
-    #[error("this version of zico has no CUDA backend yet; the mock device runs everywhere")]
-    NotBuilt,
-}
-
-impl DeviceError for CudaError {
-    fn class(&self) -> Class {
-        match self {
-            Self::NotBuilt => Class::Unsupported,
-        }
-    }
-}
-
-/// Opens the CUDA device with this ordinal.
-///
-/// # Errors
-/// [`CudaError::NotBuilt`], always, in this version.
-pub const fn open(_ordinal: u32) -> Result<core::convert::Infallible, CudaError> {
-    Err(CudaError::NotBuilt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_says_that_it_is_not_there() {
-        let error = open(0).unwrap_err();
-        assert_eq!(error.class(), Class::Unsupported);
-        assert!(error.to_string().contains("no CUDA backend yet"));
-    }
-}
+pub use cudarc;
+pub use device::{CudaDevice, CudaMemory, CudaRange, Options};
+pub use discover::{DeviceInfo, Discovery, discover};
+pub use error::{CudaError, DriverVersion};
+pub use events::CudaEvent;
+pub use probe::{Pattern, Probe};
+pub use share::Share;
+pub use streams::StreamId;

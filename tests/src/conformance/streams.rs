@@ -20,7 +20,7 @@ pub(super) fn checks<D: Workload>() -> Vec<Check<D>> {
 }
 
 /// Long enough for a host to make some calls meanwhile, on a slow machine too.
-const LONG: Ticks = Ticks::millis(200);
+const LONG: Ticks = Ticks::millis(400);
 
 fn record<D: Workload>(device: &D, stream: D::Stream) -> D::Event {
     must(device.record(stream), "recording an event")
@@ -32,7 +32,7 @@ fn has_passed<D: Workload>(device: &D, event: &D::Event) -> bool {
 
 /// Waits a while for an event that nothing holds up; far less than [`LONG`].
 fn passes_soon<D: Workload>(device: &D, event: &D::Event) -> bool {
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if has_passed(device, event) {
             return true;
         }
@@ -100,7 +100,7 @@ fn a_stream_waits_for_an_event<D: Workload>(device: &D) {
     device.enqueue(second, Ticks::micros(1));
     let end = record(device, second);
     device.pass(Ticks::millis(1));
-    assert!(has_passed(device, &before), "a wait must not hold up what was enqueued before it");
+    assert!(passes_soon(device, &before), "a wait must not hold up what was enqueued before it");
     let (ended, passed) = (has_passed(device, &end), has_passed(device, &fence));
     assert!(passed || !ended, "work ordered after an event must not run before it has passed");
     device.finish();

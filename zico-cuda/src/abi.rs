@@ -1,0 +1,100 @@
+//! What the CUDA driver's interface looks like in memory, as far as it is used.
+//!
+//! Own declarations, because those of a binding follow one version of CUDA: result codes are plain
+//! numbers here (a newer driver has codes that no enum of today knows), and the structures are those
+//! that every driver since CUDA 10.2 reads. From `cuda.h`.
+
+use std::mem::{offset_of, size_of};
+
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`: a pointer that only the driver looks
+/// behind.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Opaque(pub(crate) usize);
+
+/// `CUDA_SUCCESS`
+pub(crate) const SUCCESS: u32 = 0;
+/// `CUDA_ERROR_NOT_READY`
+pub(crate) const NOT_READY: u32 = 600;
+
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`
+pub(crate) const COMPUTE_MAJOR: i32 = 75;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`
+pub(crate) const COMPUTE_MINOR: i32 = 76;
+/// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`
+pub(crate) const VIRTUAL_MEMORY: i32 = 102;
+/// `CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED`
+pub(crate) const FILE_DESCRIPTORS: i32 = 103;
+
+/// `CU_STREAM_NON_BLOCKING`: the stream does not synchronise with the default stream.
+pub(crate) const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`
+pub(crate) const NO_TIMING: u32 = 2;
+/// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`
+pub(crate) const GRANULARITY_MINIMUM: u32 = 0;
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
+pub(crate) const POSIX_FILE_DESCRIPTOR: u32 = 1;
+
+const TYPE_PINNED: u32 = 1;
+const LOCATION_DEVICE: u32 = 1;
+const READ_WRITE: u32 = 3;
+
+/// `CUmemLocation`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    kind: u32,
+    id: i32,
+}
+
+/// `CUmemAllocationProp`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllocationProp {
+    kind: u32,
+    requested_handle_types: u32,
+    location: Location,
+    win32_handle_meta_data: usize,
+    /// Compression, RDMA, usage, reserved: none of it.
+    flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessDesc {
+    location: Location,
+    flags: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Opaque>() == size_of::<*mut ()>());
+    assert!(size_of::<Location>() == 8);
+    assert!(size_of::<AllocationProp>() == 32);
+    assert!(offset_of!(AllocationProp, requested_handle_types) == 4);
+    assert!(offset_of!(AllocationProp, location) == 8);
+    assert!(offset_of!(AllocationProp, win32_handle_meta_data) == 16);
+    assert!(offset_of!(AllocationProp, flags) == 24);
+    assert!(size_of::<AccessDesc>() == 12);
+    assert!(offset_of!(AccessDesc, flags) == 8);
+};
+
+impl AllocationProp {
+    /// Memory of a device, which can be handed to other processes if it is `shareable`.
+    pub(crate) const fn on(device: i32, shareable: bool) -> Self {
+        Self {
+            kind: TYPE_PINNED,
+            requested_handle_types: if shareable { POSIX_FILE_DESCRIPTOR } else { 0 },
+            location: Location { kind: LOCATION_DEVICE, id: device },
+            win32_handle_meta_data: 0,
+            flags: [0; 8],
+        }
+    }
+}
+
+impl AccessDesc {
+    /// A device may read and write.
+    pub(crate) const fn of(device: i32) -> Self {
+        Self { location: Location { kind: LOCATION_DEVICE, id: device }, flags: READ_WRITE }
+    }
+}

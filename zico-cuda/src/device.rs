@@ -1,0 +1,496 @@
+//! The device: the contract of [`Device`] over the driver's calls.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
+
+use crate::abi::{
+    AccessDesc, AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY,
+};
+use crate::books::{Blocked, Books, Place, Range};
+use crate::context::{Context, Entered};
+use crate::discover;
+use crate::driver::Driver;
+use crate::error::CudaError;
+use crate::events::{self, CudaEvent};
+use crate::streams::{Stream, StreamId, Streams};
+
+/// How a [`CudaDevice`] is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    shareable: bool,
+}
+
+impl Options {
+    /// As most runtimes want it: memory is the process's own.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { shareable: false }
+    }
+
+    /// Memory is made such that it can be handed to other processes ([`Share`](crate::Share)).
+    #[must_use]
+    pub const fn shareable(mut self, shareable: bool) -> Self {
+        self.shareable = shareable;
+        self
+    }
+}
+
+/// A CUDA device. Clones are handles on the same one.
+///
+/// When the last handle and the last event are gone, all that the device still has given out is
+/// given back to the driver, after all work on its context has finished.
+#[derive(Clone)]
+pub struct CudaDevice {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// A reserved range of addresses of a [`CudaDevice`].
+#[derive(Debug)]
+pub struct CudaRange {
+    device: u64,
+    base: u64,
+}
+
+/// A piece of physical memory of a [`CudaDevice`].
+#[derive(Debug)]
+pub struct CudaMemory {
+    device: u64,
+    key: u64,
+}
+
+pub(crate) struct Inner {
+    id: u64,
+    caps: Caps,
+    shareable: bool,
+    started: Instant,
+    books: Mutex<Books>,
+    pub(crate) streams: Streams,
+    spare_events: Mutex<Vec<Opaque>>,
+    /// Last, because what is of a context goes before it.
+    pub(crate) context: Context,
+}
+
+/// Tells handles of different devices apart, nothing else.
+static DEVICES: AtomicU64 = AtomicU64::new(0);
+
+impl CudaDevice {
+    /// The device with this number, counted from 0, in its primary context: the one that the CUDA
+    /// runtime and most frameworks use.
+    ///
+    /// # Errors
+    /// If there is no driver, no such device, or one without virtual memory management.
+    pub fn open(ordinal: u32, options: Options) -> Result<Self, CudaError> {
+        let driver = Driver::get()?;
+        discover::start(driver)?;
+        let device = discover::device(driver, ordinal)?;
+        Self::new(Context::primary(driver, device)?, options)
+    }
+
+    /// The device of a context that `cudarc` has made: for a runtime that uses it already.
+    ///
+    /// # Errors
+    /// If the device has no virtual memory management, or the driver refuses.
+    pub fn with_context(
+        context: Arc<cudarc::driver::CudaContext>,
+        options: Options,
+    ) -> Result<Self, CudaError> {
+        Self::new(Context::lent(Driver::get()?, context), options)
+    }
+
+    fn new(context: Context, options: Options) -> Result<Self, CudaError> {
+        let driver = context.driver;
+        if driver.attribute(VIRTUAL_MEMORY, context.device)? == 0 {
+            return Err(CudaError::NoVirtualMemory);
+        }
+        if options.shareable && driver.attribute(FILE_DESCRIPTORS, context.device)? == 0 {
+            return Err(CudaError::NotShareable);
+        }
+        let granularity = discover::granularity(driver, context.device, options.shareable)?;
+        let capacity = discover::memory(driver, context.device)?;
+        let id = DEVICES.fetch_add(1, Ordering::Relaxed);
+        let inner = Inner {
+            id,
+            caps: Caps::new(granularity, capacity, Features::ALIASES),
+            shareable: options.shareable,
+            started: Instant::now(),
+            books: Mutex::new(Books::new(granularity.value())),
+            streams: Streams::new(id),
+            spare_events: Mutex::default(),
+            context,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A new stream, which does not synchronise with the default stream.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn add_stream(&self) -> Result<StreamId, CudaError> {
+        let _entered = self.enter()?;
+        let driver = self.inner.context.driver;
+        let mut raw = Opaque::default();
+        // SAFETY: the pointer is to a stream handle; the context is current.
+        unsafe { driver.stream_create(&raw mut raw, NON_BLOCKING) }?;
+        Ok(self.inner.streams.add(Stream::Own { driver, raw }))
+    }
+
+    /// The name of a stream of `cudarc`'s, which is kept alive until it is closed here. A stream that
+    /// is known already has the name that it had.
+    ///
+    /// # Errors
+    /// If the stream is of another context.
+    pub fn adopt_stream(
+        &self,
+        stream: Arc<cudarc::driver::CudaStream>,
+    ) -> Result<StreamId, CudaError> {
+        if !self.inner.context.is(stream.context()) {
+            return Err(CudaError::Foreign { what: "stream" });
+        }
+        Ok(self.inner.streams.add(Stream::Cudarc(stream)))
+    }
+
+    /// The name of a `CUstream` (a `cudaStream_t` is the same), null being the default stream.
+    ///
+    /// # Safety
+    /// It has to be a stream of this device's context, and to live until it is closed here or the
+    /// device has ended.
+    pub unsafe fn adopt_raw_stream(&self, stream: *mut std::ffi::c_void) -> StreamId {
+        self.inner.streams.add(Stream::Foreign(Opaque(stream.expose_provenance())))
+    }
+
+    /// Forgets a stream. What is enqueued on it still runs; its name is refused from now on.
+    ///
+    /// # Errors
+    /// If the stream is none of this device's.
+    pub fn close_stream(&self, stream: StreamId) -> Result<(), CudaError> {
+        let _entered = self.enter()?;
+        self.inner.streams.remove(stream).map(drop)
+    }
+
+    /// Waits until all work on the device's context has finished.
+    ///
+    /// # Errors
+    /// If the driver refuses, or work has failed.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        let _entered = self.enter()?;
+        // SAFETY: the context is current.
+        unsafe { self.inner.context.driver.synchronize() }
+    }
+
+    /// How much of the device's memory is free now, whoever has the rest, and how much there is.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn memory_info(&self) -> Result<(Bytes, Bytes), CudaError> {
+        let _entered = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are to numbers of that size; the context is current.
+        unsafe { self.inner.context.driver.memory_info(&raw mut free, &raw mut total) }?;
+        Ok((Bytes::new(free as u64), Bytes::new(total as u64)))
+    }
+
+    pub(crate) fn enter(&self) -> Result<Entered<'_>, CudaError> {
+        self.inner.context.enter()
+    }
+
+    pub(crate) fn is_shareable(&self) -> bool {
+        self.inner.shareable
+    }
+
+    /// The books' entry for memory that the driver has given out.
+    pub(crate) fn enter_memory(&self, handle: u64, len: Bytes) -> CudaMemory {
+        let key = self.inner.books().add_memory(handle, len.value());
+        CudaMemory { device: self.inner.id, key }
+    }
+
+    /// The driver's handle of memory.
+    pub(crate) fn handle(&self, memory: &CudaMemory) -> Result<u64, CudaError> {
+        self.same(memory.device, "memory")?;
+        self.inner.books().handle(memory.key)
+    }
+
+    /// Whether a length is one of memory.
+    pub(crate) fn check_length(&self, len: Bytes) -> Result<(), CudaError> {
+        self.inner.books().check_length(len)
+    }
+
+    /// Whether all of `len` bytes from `addr` are mapped.
+    pub(crate) fn check_mapped(&self, addr: Addr, len: Bytes) -> Result<(), CudaError> {
+        self.inner.books().is_mapped(addr, len)
+    }
+
+    fn same(&self, device: u64, what: &'static str) -> Result<(), CudaError> {
+        if device == self.inner.id { Ok(()) } else { Err(CudaError::Foreign { what }) }
+    }
+
+    /// Tries again until no mapping that was left over is in the way.
+    fn unblocked<T>(
+        &self,
+        mut call: impl FnMut(&mut Books) -> Result<T, Blocked>,
+    ) -> Result<T, CudaError> {
+        loop {
+            let blocked = call(&mut self.inner.books());
+            match blocked {
+                Ok(done) => return Ok(done),
+                Err(Blocked::Refused(error)) => return Err(error),
+                Err(Blocked::By(place)) => self.inner.take_away(place)?,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaDevice").field("caps", &self.inner.caps).finish_non_exhaustive()
+    }
+}
+
+impl Device for CudaDevice {
+    type Range = CudaRange;
+    type Memory = CudaMemory;
+    type Stream = StreamId;
+    type Event = CudaEvent;
+    type Error = CudaError;
+
+    fn caps(&self) -> Caps {
+        self.inner.caps
+    }
+
+    /// The host's monotonic clock: the driver has none that can be read without waiting.
+    fn now(&self) -> Ticks {
+        Ticks::new(u64::try_from(self.inner.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn reserve(&self, len: Bytes, align: Bytes) -> Result<CudaRange, CudaError> {
+        self.check_length(len)?;
+        let granularity = self.inner.caps.granularity;
+        if !align.value().is_power_of_two() || align < granularity {
+            return Err(CudaError::BadAlignment { align, granularity });
+        }
+        let _entered = self.enter()?;
+        let range = self.inner.reserve(len.value(), align.value())?;
+        self.inner.books().add_range(range);
+        Ok(CudaRange { device: self.inner.id, base: range.base })
+    }
+
+    fn base(&self, range: &CudaRange) -> Addr {
+        Addr::new(range.base)
+    }
+
+    fn release(&self, range: CudaRange) -> Result<(), Refused<CudaRange, CudaError>> {
+        let released = self.same(range.device, "range").and_then(|()| {
+            let _entered = self.enter()?;
+            let (start, len) = self.unblocked(|books| books.release(range.base))?;
+            self.inner.free_addresses(start, len)?;
+            self.inner.books().released(range.base);
+            Ok(())
+        });
+        released.map_err(|error| Refused { resource: range, error })
+    }
+
+    fn create(&self, len: Bytes) -> Result<CudaMemory, CudaError> {
+        self.check_length(len)?;
+        let _entered = self.enter()?;
+        let Context { driver, device, .. } = self.inner.context;
+        let prop = AllocationProp::on(device, self.inner.shareable);
+        let mut handle = 0;
+        // SAFETY: the pointers are to a handle and to properties of the driver's layout.
+        unsafe { driver.create(&raw mut handle, size(len.value()), &raw const prop, 0) }?;
+        Ok(self.enter_memory(handle, len))
+    }
+
+    fn destroy(&self, memory: CudaMemory) -> Result<(), Refused<CudaMemory, CudaError>> {
+        let destroyed = self.same(memory.device, "memory").and_then(|()| {
+            let _entered = self.enter()?;
+            let handle = self.unblocked(|books| books.destroy(memory.key))?;
+            // SAFETY: the handle is live, and given up once: the books forget it below.
+            unsafe { self.inner.context.driver.release(handle) }?;
+            self.inner.books().destroyed(memory.key);
+            Ok(())
+        });
+        destroyed.map_err(|error| Refused { resource: memory, error })
+    }
+
+    fn map(&self, range: &CudaRange, at: Bytes, memory: &CudaMemory) -> Result<(), CudaError> {
+        self.same(range.device, "range")?;
+        self.same(memory.device, "memory")?;
+        let _entered = self.enter()?;
+        let (place, handle) = self.unblocked(|books| books.map(range.base, at, memory.key))?;
+        self.inner.map(place, handle)
+    }
+
+    fn unmap(&self, range: &CudaRange, at: Bytes, len: Bytes) -> Result<(), CudaError> {
+        self.same(range.device, "range")?;
+        let _entered = self.enter()?;
+        let place = self.inner.books().unmap(range.base, at, len)?;
+        let unmapped = self.inner.unmap(place);
+        let mut books = self.inner.books();
+        match &unmapped {
+            Ok(()) => books.unmapped(place),
+            Err(_) => books.mapped(place),
+        }
+        unmapped
+    }
+
+    fn record(&self, stream: StreamId) -> Result<CudaEvent, CudaError> {
+        let stream = self.inner.streams.get(stream)?;
+        let _entered = self.enter()?;
+        let event = events::take(&self.inner, &self.inner.context)?;
+        // SAFETY: event and stream are live and of the current context.
+        unsafe { self.inner.context.driver.event_record(event.raw, stream.raw()) }?;
+        Ok(event)
+    }
+
+    fn query(&self, event: &CudaEvent) -> Result<Passed, CudaError> {
+        self.same(event.inner.id, "event")?;
+        let _entered = self.enter()?;
+        let passed = events::has_passed(&self.inner.context, event)?;
+        Ok(if passed { Passed::Yes } else { Passed::NotYet })
+    }
+
+    fn order_after(&self, stream: StreamId, event: &CudaEvent) -> Result<(), CudaError> {
+        let stream = self.inner.streams.get(stream)?;
+        self.same(event.inner.id, "event")?;
+        let _entered = self.enter()?;
+        // SAFETY: event and stream are live and of the current context; the flags have to be zero.
+        unsafe { self.inner.context.driver.stream_wait(stream.raw(), event.raw, 0) }
+    }
+}
+
+impl Inner {
+    /// A thread that panicked while it held the lock did so between two whole entries.
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn spare_events(&self) -> MutexGuard<'_, Vec<Opaque>> {
+        self.spare_events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves addresses. A driver may take the alignment for a wish; then a longer range is
+    /// reserved, in which there is an aligned one.
+    fn reserve(&self, len: u64, align: u64) -> Result<Range, CudaError> {
+        let base = self.reserve_addresses(len, align)?;
+        if base.is_multiple_of(align) {
+            return Ok(Range { base, len, reserved: (base, len) });
+        }
+        self.free_addresses(base, len)?;
+        let Some(longer) = len.checked_add(align) else {
+            return Err(CudaError::BeyondRange {
+                at: Bytes::new(align),
+                len: Bytes::new(len),
+                range: Bytes::MAX,
+            });
+        };
+        let start = self.reserve_addresses(longer, 0)?;
+        Ok(Range { base: start.next_multiple_of(align), len, reserved: (start, longer) })
+    }
+
+    fn reserve_addresses(&self, len: u64, align: u64) -> Result<u64, CudaError> {
+        let mut base = 0;
+        // SAFETY: the pointer is to an address; no hint, and the flags have to be zero.
+        unsafe { self.context.driver.reserve(&raw mut base, size(len), size(align), 0, 0) }?;
+        Ok(base)
+    }
+
+    fn free_addresses(&self, start: u64, len: u64) -> Result<(), CudaError> {
+        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the books say.
+        unsafe { self.context.driver.free_addresses(start, size(len)) }
+    }
+
+    /// Maps memory where the books have a place for it, whole or not at all.
+    fn map(&self, place: Place, handle: u64) -> Result<(), CudaError> {
+        let Context { driver, device, .. } = self.context;
+        let access = AccessDesc::of(device);
+        let (start, len) = (place.start, size(place.len));
+        // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
+        // live and of this length. The flags have to be zero.
+        let mapped = unsafe { driver.map(start, len, 0, handle, 0) };
+        if let Err(error) = mapped {
+            self.books().unmapped(place);
+            return Err(error);
+        }
+        // SAFETY: the whole place is mapped; the pointer is to one description of access.
+        let accessible = unsafe { driver.set_access(start, len, &raw const access, 1) };
+        if let Err(error) = accessible {
+            let back = self.unmap(place);
+            let mut books = self.books();
+            match back {
+                Ok(()) => books.unmapped(place),
+                Err(_) => books.left_over(place),
+            }
+            return Err(error);
+        }
+        self.books().mapped(place);
+        Ok(())
+    }
+
+    /// One call, also for several mappings side by side, as in NVIDIA's samples
+    /// (`simpleFreeMultiDeviceMmap`): so it fails as a whole.
+    fn unmap(&self, place: Place) -> Result<(), CudaError> {
+        // SAFETY: the place is that of whole mappings, as the books say. That no enqueued work uses
+        // them is the contract of the caller; the driver reports work that does as a fault of the
+        // device. No host memory is concerned: nothing in Rust refers to these addresses.
+        unsafe { self.context.driver.unmap(place.start, size(place.len)) }
+    }
+
+    /// Takes a left-over mapping away.
+    fn take_away(&self, place: Place) -> Result<(), CudaError> {
+        if !self.books().claim_left_over(place) {
+            return Ok(());
+        }
+        let gone = self.unmap(place);
+        let mut books = self.books();
+        match &gone {
+            Ok(()) => books.unmapped(place),
+            Err(_) => books.left_over(place),
+        }
+        gone
+    }
+}
+
+impl Drop for Inner {
+    /// Gives back what can be. Nobody is left to be told of a failure.
+    fn drop(&mut self) {
+        let Ok(entered) = again(|| self.context.enter()) else { return };
+        let driver = self.context.driver;
+        let (mappings, memories, ranges) = self.books().take_all();
+        if !mappings.is_empty() {
+            // Work may still use what somebody has left behind.
+            // SAFETY: the context is current.
+            let _ = again(|| unsafe { driver.synchronize() });
+        }
+        for place in mappings {
+            let _ = again(|| self.unmap(place));
+        }
+        for handle in memories {
+            // SAFETY: the handle is live, and taken out of the books.
+            let _ = again(|| unsafe { driver.release(handle) });
+        }
+        for (start, len) in ranges {
+            let _ = again(|| self.free_addresses(start, len));
+        }
+        for event in std::mem::take(&mut *self.spare_events()) {
+            // SAFETY: the event is live and nobody's: all that are in use keep this value alive.
+            let _ = again(|| unsafe { driver.event_destroy(event) });
+        }
+        self.streams.clear();
+        drop(entered);
+    }
+}
+
+/// For the last chance to do something: a call that has failed may succeed when it is repeated, and a
+/// failed one has changed nothing.
+pub(crate) fn again<T>(call: impl Fn() -> Result<T, CudaError>) -> Result<T, CudaError> {
+    call().or_else(|_| call())
+}
+
+/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost; elsewhere
+/// the driver refuses what does not fit.
+fn size(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}

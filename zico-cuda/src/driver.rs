@@ -1,0 +1,187 @@
+//! The CUDA driver: its functions, found in the library at run time.
+//!
+//! `cudarc` loads the library, but panics where the library or a function is missing and reads
+//! result codes as an enum, which is undefined behaviour where a driver is newer. So the library is
+//! looked for first, the functions are resolved once into a table of our own, and their codes are
+//! numbers that become a [`CudaError`].
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys;
+
+use crate::abi::{AccessDesc, AllocationProp, NOT_READY, Opaque, SUCCESS};
+use crate::error::{CudaError, DriverVersion};
+
+/// The functions that are used. Names with `_v2` are those that a C program gets under the plain
+/// name; the plain symbols are the interface of CUDA 3.
+macro_rules! functions {
+    ($($name:ident = $symbol:literal ($($arg:ident: $type:ty),*);)*) => {
+        /// The driver's functions. As many as there are devices share one table.
+        pub(crate) struct Driver {
+            $($name: unsafe extern "C" fn($($type),*) -> u32,)*
+        }
+
+        impl Driver {
+            /// Finds all functions in the library, which has to be there, or the first that is not.
+            fn resolve() -> Result<Self, &'static str> {
+                // SAFETY: loading the library runs its initialisers, as a CUDA program does. It is
+                // there, so this does not panic.
+                let library = unsafe { sys::culib() };
+                Ok(Self {
+                    $($name: {
+                        type Function = unsafe extern "C" fn($($type),*) -> u32;
+                        // SAFETY: the type is that of the function in cuda.h, with its enums and
+                        // handles as the integers that they are in the C ABI.
+                        let found = unsafe { library.get::<Function>(concat!($symbol, "\0")) };
+                        *found.map_err(|_| $symbol)?
+                    },)*
+                })
+            }
+
+            $(
+                /// # Safety
+                /// The driver's documentation of this function has to be kept: pointers are valid
+                /// for what is read or written through them, handles are live.
+                #[inline]
+                #[allow(dead_code, reason = "errors are named through the table")]
+                #[allow(clippy::too_many_arguments, reason = "as many as the driver wants")]
+                pub(crate) unsafe fn $name(&self, $($arg: $type),*) -> Result<(), CudaError> {
+                    // SAFETY: the caller keeps what the function asks for.
+                    let code = unsafe { (self.$name)($($arg),*) };
+                    if code == SUCCESS { Ok(()) } else { Err(self.error($symbol, code)) }
+                }
+            )*
+        }
+    };
+}
+
+functions! {
+    init = "cuInit"(flags: c_uint);
+    version_of_driver = "cuDriverGetVersion"(version: *mut c_int);
+    error_name = "cuGetErrorName"(code: u32, name: *mut *const c_char);
+    error_text = "cuGetErrorString"(code: u32, text: *mut *const c_char);
+    device_count = "cuDeviceGetCount"(count: *mut c_int);
+    device = "cuDeviceGet"(device: *mut c_int, ordinal: c_int);
+    device_name = "cuDeviceGetName"(name: *mut c_char, len: c_int, device: c_int);
+    device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: c_int);
+    device_attribute = "cuDeviceGetAttribute"(value: *mut c_int, attribute: c_int, device: c_int);
+    primary_retain = "cuDevicePrimaryCtxRetain"(context: *mut Opaque, device: c_int);
+    primary_release = "cuDevicePrimaryCtxRelease_v2"(device: c_int);
+    current = "cuCtxGetCurrent"(context: *mut Opaque);
+    push_current = "cuCtxPushCurrent_v2"(context: Opaque);
+    pop_current = "cuCtxPopCurrent_v2"(context: *mut Opaque);
+    synchronize = "cuCtxSynchronize"();
+    memory_info = "cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
+    granularity = "cuMemGetAllocationGranularity"(
+        granularity: *mut usize, prop: *const AllocationProp, option: c_uint);
+    reserve = "cuMemAddressReserve"(
+        address: *mut u64, size: usize, alignment: usize, hint: u64, flags: u64);
+    free_addresses = "cuMemAddressFree"(address: u64, size: usize);
+    create = "cuMemCreate"(
+        handle: *mut u64, size: usize, prop: *const AllocationProp, flags: u64);
+    release = "cuMemRelease"(handle: u64);
+    map = "cuMemMap"(address: u64, size: usize, offset: usize, handle: u64, flags: u64);
+    set_access = "cuMemSetAccess"(
+        address: u64, size: usize, access: *const AccessDesc, count: usize);
+    unmap = "cuMemUnmap"(address: u64, size: usize);
+    export = "cuMemExportToShareableHandle"(
+        shareable: *mut c_void, handle: u64, kind: c_uint, flags: u64);
+    import = "cuMemImportFromShareableHandle"(
+        handle: *mut u64, shareable: *mut c_void, kind: c_uint);
+    stream_create = "cuStreamCreate"(stream: *mut Opaque, flags: c_uint);
+    stream_destroy = "cuStreamDestroy_v2"(stream: Opaque);
+    stream_wait = "cuStreamWaitEvent"(stream: Opaque, event: Opaque, flags: c_uint);
+    event_create = "cuEventCreate"(event: *mut Opaque, flags: c_uint);
+    event_record = "cuEventRecord"(event: Opaque, stream: Opaque);
+    event_query = "cuEventQuery"(event: Opaque);
+    event_destroy = "cuEventDestroy_v2"(event: Opaque);
+    module_load = "cuModuleLoadData"(module: *mut Opaque, image: *const c_void);
+    module_unload = "cuModuleUnload"(module: Opaque);
+    module_function = "cuModuleGetFunction"(
+        function: *mut Opaque, module: Opaque, name: *const c_char);
+    launch = "cuLaunchKernel"(
+        function: Opaque, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
+        block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Opaque,
+        parameters: *mut *mut c_void, extra: *mut *mut c_void);
+    set_words = "cuMemsetD32_v2"(address: u64, value: c_uint, count: usize);
+    copy_to_host = "cuMemcpyDtoH_v2"(to: *mut c_void, from: u64, bytes: usize);
+}
+
+impl Driver {
+    /// The driver of this machine. Found once; that there is none is found once as well.
+    pub(crate) fn get() -> Result<&'static Self, CudaError> {
+        static DRIVER: OnceLock<Result<Driver, CudaError>> = OnceLock::new();
+        DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    fn load() -> Result<Self, CudaError> {
+        // SAFETY: loading the library runs its initialisers, which is what a CUDA program does.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver);
+        }
+        Self::resolve().map_err(|symbol| CudaError::DriverTooOld { symbol, version: old_version() })
+    }
+
+    /// Starts the driver, as often as one likes.
+    pub(crate) fn start(&self) -> Result<(), CudaError> {
+        // SAFETY: the flags have to be zero.
+        unsafe { self.init(0) }
+    }
+
+    pub(crate) fn version(&self) -> Result<DriverVersion, CudaError> {
+        let mut version = 0;
+        // SAFETY: the pointer is to a c_int.
+        unsafe { self.version_of_driver(&raw mut version) }?;
+        Ok(DriverVersion::new(version))
+    }
+
+    pub(crate) fn attribute(&self, attribute: c_int, device: c_int) -> Result<c_int, CudaError> {
+        let mut value = 0;
+        // SAFETY: the pointer is to a c_int; what the attribute or the device may be is checked.
+        unsafe { self.device_attribute(&raw mut value, attribute, device) }?;
+        Ok(value)
+    }
+
+    /// What a code is called and means, in the driver's own words.
+    #[cold]
+    fn error(&self, call: &'static str, code: u32) -> CudaError {
+        if code == NOT_READY {
+            // The usual answer to a query: no need to ask what it means.
+            return CudaError::Driver {
+                call,
+                code,
+                name: "CUDA_ERROR_NOT_READY",
+                text: "not ready",
+            };
+        }
+        let text = |function: unsafe extern "C" fn(u32, *mut *const c_char) -> u32| {
+            let mut text: *const c_char = std::ptr::null();
+            // SAFETY: the pointer is to a pointer. The driver sets it to null for a code that it
+            // does not know.
+            let code = unsafe { function(code, &raw mut text) };
+            if code != SUCCESS || text.is_null() {
+                return None;
+            }
+            // SAFETY: on success it points to a string with a zero at its end, in the library's
+            // constant data; the library is never unloaded.
+            let text: &'static CStr = unsafe { CStr::from_ptr(text) };
+            text.to_str().ok()
+        };
+        let name = text(self.error_name).unwrap_or("unknown to this driver");
+        CudaError::Driver { call, code, name, text: text(self.error_text).unwrap_or("no text") }
+    }
+}
+
+/// The version, of a driver that lacks functions.
+fn old_version() -> Option<DriverVersion> {
+    type Function = unsafe extern "C" fn(*mut c_int) -> u32;
+    let mut version = 0;
+    // SAFETY: the library has been loaded before, so this does not panic.
+    let library = unsafe { sys::culib() };
+    // SAFETY: the type is that of the function in cuda.h, since CUDA 2.2.
+    let function = unsafe { library.get::<Function>("cuDriverGetVersion\0") }.ok()?;
+    // SAFETY: the pointer is to a c_int. The function may be called before `cuInit`.
+    let code = unsafe { function(&raw mut version) };
+    (code == SUCCESS).then(|| DriverVersion::new(version))
+}
