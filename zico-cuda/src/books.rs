@@ -101,20 +101,20 @@ impl Books {
         self.ranges.insert(range.base, range);
     }
 
-    /// What to free to release a range.
-    pub(crate) fn release(&self, base: u64) -> Result<(u64, u64), Blocked> {
-        let range = self.ranges.get(&base).ok_or(CudaError::Foreign { what: "range" })?;
+    /// Takes a range out, to be released. Before the driver has it: it may give the same addresses to
+    /// another thread at once.
+    pub(crate) fn release(&mut self, base: u64) -> Result<Range, Blocked> {
+        let range = *self.ranges.get(&base).ok_or(CudaError::Foreign { what: "range" })?;
         match self.mappings.range(base..base + range.len).next() {
             Some((&start, &Mapping { len, state: State::LeftOver, .. })) => {
                 Err(Blocked::By(Place { start, len }))
             }
             Some((&start, _)) => Err(CudaError::RangeInUse { mapped: Addr::new(start) }.into()),
-            None => Ok(range.reserved),
+            None => {
+                self.ranges.remove(&base);
+                Ok(range)
+            }
         }
-    }
-
-    pub(crate) fn released(&mut self, base: u64) {
-        self.ranges.remove(&base);
     }
 
     /// Enters memory and says by what number it is known.
@@ -350,6 +350,16 @@ mod tests {
         let hole = CudaError::NotMapped { hole: Addr::new(base + 3 * UNIT) };
         assert_eq!(books.is_mapped(Addr::new(base + UNIT), Bytes::new(2 * UNIT + 1)), Err(hole));
         assert!(books.is_mapped(Addr::MAX, Bytes::new(2)).is_err());
+    }
+
+    #[test]
+    fn a_range_is_out_before_the_driver_can_give_its_addresses_away_again() {
+        let (mut books, base, memory) = books();
+        let range = books.release(base).unwrap();
+        assert_eq!(range.reserved, (base, 8 * UNIT));
+        assert!(books.map(base, Bytes::ZERO, memory).is_err());
+        books.add_range(range);
+        assert!(books.map(base, Bytes::ZERO, memory).is_ok());
     }
 
     #[test]

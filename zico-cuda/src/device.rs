@@ -284,10 +284,11 @@ impl Device for CudaDevice {
     fn release(&self, range: CudaRange) -> Result<(), Refused<CudaRange, CudaError>> {
         let released = self.same(range.device, "range").and_then(|()| {
             let _entered = self.enter()?;
-            let (start, len) = self.unblocked(|books| books.release(range.base))?;
-            self.inner.free_addresses(start, len)?;
-            self.inner.books().released(range.base);
-            Ok(())
+            let entry = self.unblocked(|books| books.release(range.base))?;
+            let (start, len) = entry.reserved;
+            self.inner
+                .free_addresses(start, len)
+                .inspect_err(|_| self.inner.books().add_range(entry))
         });
         released.map_err(|error| Refused { resource: range, error })
     }

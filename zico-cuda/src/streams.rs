@@ -71,11 +71,12 @@ impl Streams {
         Self { device, known: RwLock::default() }
     }
 
-    /// The name of a stream: a new one, or the one that it has already.
+    /// The name of a stream: a new one, or, for a stream that is not the device's own, the one that it
+    /// has already.
     pub(crate) fn add(&self, stream: Stream) -> StreamId {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let raw = stream.raw();
-        let same = known.streams.iter().find(|(_, known)| known.raw() == raw);
+        let (raw, own) = (stream.raw(), matches!(stream, Stream::Own { .. }));
+        let same = known.streams.iter().find(|(_, known)| known.raw() == raw && !own);
         let number = match same {
             Some((&number, _)) => number,
             None => {

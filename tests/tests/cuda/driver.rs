@@ -29,9 +29,7 @@ pub(crate) fn in_child(
         body();
         return None;
     }
-    static LOGS: AtomicU32 = AtomicU32::new(0);
-    let number = LOGS.fetch_add(1, Ordering::Relaxed);
-    let log = scratch().join(format!("calls-{}-{number}.log", std::process::id()));
+    let log = scratch().join(format!("calls-{}.log", unique()));
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     child.env(CHILD, test).env("ZICO_DRIVER_LOG", &log);
@@ -47,6 +45,12 @@ pub(crate) fn in_child(
     Some(Log { lines: lines.lines().map(str::to_owned).collect() })
 }
 
+/// A name that no other thread or process has.
+fn unique() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
 /// A folder of these tests.
 pub(crate) fn scratch() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cuda");
@@ -58,7 +62,7 @@ pub(crate) fn scratch() -> PathBuf {
 pub(crate) fn folder_with(name: &str, library: &Path) -> PathBuf {
     let folder = scratch().join(name);
     fs::create_dir_all(&folder).unwrap();
-    let fresh = folder.join(format!("libcuda.so.{}", std::process::id()));
+    let fresh = folder.join(unique());
     let _ = fs::remove_file(&fresh);
     std::os::unix::fs::symlink(library, &fresh).unwrap();
     fs::rename(&fresh, folder.join("libcuda.so")).unwrap();
