@@ -30,6 +30,7 @@ Examples:
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
   zico convert profile.json.gz my-job.ztrace     a trace of your own job
+  zico devices                                   the CUDA devices of this machine
 
 Exit codes:
   0  all is well
@@ -45,6 +46,8 @@ pub enum Command {
     Inspect(Inspect),
     /// Make a compact .ztrace file of a PyTorch profile
     Convert(Convert),
+    /// List the CUDA devices of this machine, or say why there is none
+    Devices(Devices),
 }
 
 /// `zico replay`
@@ -244,4 +247,12 @@ pub struct Convert {
     /// Write over a file that is there already
     #[arg(long)]
     pub force: bool,
+}
+
+/// `zico devices`
+#[derive(Debug, Parser)]
+pub struct Devices {
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
 }

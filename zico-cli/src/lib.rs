@@ -48,6 +48,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Replay(replay) => command::replay::run(replay),
         Command::Inspect(inspect) => command::inspect::run(inspect),
         Command::Convert(convert) => command::convert::run(convert),
+        Command::Devices(devices) => command::devices::run(devices),
     };
     match done {
         Ok(exit) => exit,

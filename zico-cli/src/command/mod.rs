@@ -1,6 +1,7 @@
 //! What the program's commands do.
 
 pub(crate) mod convert;
+pub(crate) mod devices;
 pub(crate) mod inspect;
 pub(crate) mod replay;
 mod summary;
