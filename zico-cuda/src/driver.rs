@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 
 use crate::abi::{AccessDesc, AllocationProp, NOT_READY, Opaque, SUCCESS};
+use crate::costs::{self, CallCost, Cost};
 use crate::error::{CudaError, DriverVersion};
 
 /// The functions that are used. Names with `_v2` are those that a C program gets under the plain
@@ -20,6 +21,12 @@ macro_rules! functions {
         /// The driver's functions. As many as there are devices share one table.
         pub(crate) struct Driver {
             $($name: unsafe extern "C" fn($($type),*) -> u32,)*
+            costs: Costs,
+        }
+
+        #[derive(Default)]
+        struct Costs {
+            $($name: Cost,)*
         }
 
         impl Driver {
@@ -36,7 +43,14 @@ macro_rules! functions {
                         let found = unsafe { library.get::<Function>(concat!($symbol, "\0")) };
                         *found.map_err(|_| $symbol)?
                     },)*
+                    costs: Costs::default(),
                 })
+            }
+
+            /// What each function has cost since the last time.
+            pub(crate) fn take_costs(&self) -> Vec<CallCost> {
+                let costs = [$(self.costs.$name.take($symbol),)*];
+                costs.into_iter().filter(|cost| cost.calls > 0).collect()
             }
 
             $(
@@ -47,8 +61,10 @@ macro_rules! functions {
                 #[allow(dead_code, reason = "errors are named through the table")]
                 #[allow(clippy::too_many_arguments, reason = "as many as the driver wants")]
                 pub(crate) unsafe fn $name(&self, $($arg: $type),*) -> Result<(), CudaError> {
+                    let started = costs::start();
                     // SAFETY: the caller keeps what the function asks for.
                     let code = unsafe { (self.$name)($($arg),*) };
+                    self.costs.$name.add(started);
                     if code == SUCCESS { Ok(()) } else { Err(self.error($symbol, code)) }
                 }
             )*

@@ -45,6 +45,7 @@
 mod abi;
 mod books;
 mod context;
+mod costs;
 mod device;
 mod discover;
 mod driver;
@@ -54,6 +55,7 @@ mod probe;
 mod share;
 mod streams;
 
+pub use costs::{CallCost, measure_calls, take_call_costs};
 pub use cudarc;
 pub use device::{CudaDevice, CudaMemory, CudaRange, Options};
 pub use discover::{DeviceInfo, Discovery, discover};

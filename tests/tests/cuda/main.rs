@@ -8,6 +8,7 @@ mod discovery;
 mod driver;
 mod faults;
 mod sharing;
+mod suite;
 
 use driver::on_driver;
 use zico_cuda::Options;
