@@ -14,7 +14,7 @@ use crate::size::{self, Budget};
 /// Within an iteration a job's memory rises through the forward pass and falls through the backward
 /// pass. zico lets jobs share one budget: it hands memory that one job has given up to the others,
 /// and starts iterations at moments where the waves fit together. This program replays recorded
-/// training jobs on a simulated device and shows what happens.
+/// training jobs, on a simulated device or a CUDA one, and shows what happens.
 #[derive(Debug, Parser)]
 #[command(name = "zico", version, after_help = EXAMPLES, propagate_version = true)]
 pub struct Args {
@@ -31,6 +31,7 @@ Examples:
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
   zico convert profile.json.gz my-job.ztrace     a trace of your own job
   zico devices                                   the CUDA devices of this machine
+  zico replay dlrm gnmt --budget f=0.5 --device cuda:0
 
 Exit codes:
   0  all is well
@@ -84,6 +85,12 @@ pub struct Replay {
     #[command(flatten)]
     pub machine: MachineArgs,
 
+    /// Where to: the simulated device, or a CUDA device (`zico devices` lists them). There the jobs run
+    /// in real time, write patterns to their memory and check them; of the options below only
+    /// --scale-time and --run-ahead count
+    #[arg(long, default_value = "mock", value_parser = device, value_name = "mock|cuda:N")]
+    pub device: DeviceName,
+
     /// Write a report with a picture of the jobs' memory over time
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -91,6 +98,23 @@ pub struct Replay {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+/// The devices by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceName {
+    /// The one in software.
+    Mock,
+    /// A CUDA device, by its number.
+    Cuda(u32),
+}
+
+fn device(text: &str) -> Result<DeviceName, String> {
+    match text.strip_prefix("cuda:").map(str::parse) {
+        Some(Ok(number)) => Ok(DeviceName::Cuda(number)),
+        None if text == "mock" => Ok(DeviceName::Mock),
+        _ => Err("a device is mock or cuda:N, N counted from 0".to_owned()),
+    }
 }
 
 /// The simulated device.

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use zico_core::{JoinError, PoolError};
+use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
 use zico_mock::replay::ReplayError;
 
@@ -34,6 +36,21 @@ pub enum Failure {
     /// A replay could not be done.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// A CUDA device could not be used.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
+    /// The pool could not be made on a CUDA device.
+    #[error(transparent)]
+    CudaPool(#[from] PoolError<CudaError>),
+    /// A job could not join on a CUDA device.
+    #[error(transparent)]
+    CudaJoin(#[from] JoinError<CudaError>),
+    /// The thread of a job has panicked: a defect.
+    #[error("the thread of a job has panicked")]
+    Thread,
+    /// What can be had of the simulated device only.
+    #[error("--report draws a replay on the simulated device: leave it out, or --device")]
+    ReportOfCuda,
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),

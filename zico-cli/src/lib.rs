@@ -7,6 +7,7 @@
 pub mod args;
 mod command;
 pub mod convert;
+mod cuda;
 mod failure;
 pub mod import;
 mod load;

@@ -91,3 +91,75 @@ fn a_machine_with_or_without_a_driver_answers() {
         assert!(text(&zico(&["devices"], false, &[])).contains("No CUDA device: no CUDA driver"));
     }
 }
+
+const SAMPLE: &str = "tests/data/midrun-sample.json.gz";
+
+/// Three small jobs in memory for one and a half.
+fn replay(more: &[&str], settings: &[(&str, &str)]) -> Output {
+    let args = ["replay", SAMPLE, SAMPLE, SAMPLE, "--budget", "6MiB", "--device", "cuda:0"];
+    zico(&[&args, more].concat(), true, settings)
+}
+
+#[test]
+fn jobs_share_a_device_and_every_pattern_holds() {
+    for hand_over in ["fenced", "ordered", "isolated"] {
+        let more = ["-n", "5", "--json", "--hand-over", hand_over];
+        let outcome: Value = serde_json::from_str(&text(&replay(&more, &[]))).unwrap();
+        let number = |key: &str| outcome[key].as_u64().unwrap();
+        assert_eq!((number("mismatches"), &outcome["device"]), (0, &"zico test driver".into()));
+        assert!(number("peak_held_bytes") <= number("budget_bytes"));
+        // 25 allocations an iteration, three jobs, five iterations.
+        assert!(number("patterns_checked") >= 25 * 3 * 5);
+        let jobs = outcome["jobs"].as_array().unwrap();
+        let peaks: u64 = jobs.iter().map(|job| job["peak_bytes"].as_u64().unwrap()).sum();
+        assert!(peaks > number("budget_bytes"), "nothing was shared: {outcome}");
+        assert!(jobs.iter().all(|job| job["iterations"].as_u64().unwrap() >= 5), "{outcome}");
+        let calls = outcome["calls"].as_array().unwrap();
+        let mapped = calls.iter().find(|call| call["function"] == "cuMemMap").unwrap();
+        assert_eq!(mapped["calls"], outcome["maps"]);
+    }
+    let tables = text(&replay(&["-n", "2"], &[]));
+    for words in ["| midrun-sample #3 |", "| cuMemSetAccess ", "words that were wrong  0"] {
+        assert!(tables.contains(words), "no {words:?} in\n{tables}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_on_a_device_is_told() {
+    // The driver swallows the first kernels, some of which were to write patterns.
+    let swallowed: Vec<String> = (1..=20).map(|nth| format!("cuLaunchKernel:{nth}=0")).collect();
+    let settings = [("ZICO_DRIVER_FAULTS", swallowed.join(","))];
+    let output =
+        replay(&["-n", "2", "--json"], &settings.each_ref().map(|(k, v)| (*k, v.as_str())));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{outcome}");
+    assert!(outcome["mismatches"].as_u64().unwrap() > 0, "{outcome}");
+    // A job whose memory cannot be mapped stops alone. The first mapping is the kernels' count.
+    let output = replay(&["-n", "2", "--json"], &[("ZICO_DRIVER_FAULTS", "cuMemMap:2=304")]);
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{outcome}");
+    let failures =
+        outcome["jobs"].as_array().unwrap().iter().filter(|job| job["failure"].is_string());
+    assert_eq!(failures.count(), 1, "{outcome}");
+}
+
+#[test]
+fn a_device_that_cannot_be_used_is_refused_with_the_reason() {
+    let refused = |output: Output, words: &str| {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(words) && !text.contains("panicked"), "no {words:?} in {text}");
+    };
+    let on =
+        |device: &str| zico(&["replay", SAMPLE, "--budget", "8MiB", "--device", device], true, &[]);
+    refused(on("cuda:7"), "no CUDA device 7: the driver has 1");
+    refused(on("cuda:x"), "a device is mock or cuda:N");
+    refused(on("gpu"), "a device is mock or cuda:N");
+    refused(replay(&["--report", "r.html"], &[]), "--report draws");
+    refused(replay(&[], &[("ZICO_DRIVER_MEMORY", "4194304")]), "more than the device's 4 MiB");
+    refused(replay(&[], &[("ZICO_DRIVER_NO_VMM", "1")]), "no virtual memory management");
+    if !PathBuf::from("/dev/nvidiactl").exists() {
+        let args = ["replay", SAMPLE, "--budget", "8MiB", "--device", "cuda:0"];
+        refused(zico(&args, false, &[]), "no CUDA driver");
+    }
+}

@@ -21,7 +21,7 @@
 //! | `ZICO_DRIVER_MEMORY` | the bytes of each | 1 GiB |
 //! | `ZICO_DRIVER_NO_VMM` | devices have no virtual memory management | they have |
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |
-//! | `ZICO_DRIVER_FAULTS` | `cuMemMap:3=2,...`: the third call returns 2; `:3+=2`: all from it on | none |
+//! | `ZICO_DRIVER_FAULTS` | `cuMemMap:3=2,...`: the third call does nothing but return 2 (0 swallows it); `:3+=2`: all from it on | none |
 //! | `ZICO_DRIVER_LOG` | a file to which each call and its code are written | none |
 #![allow(non_snake_case, reason = "the driver's names")]
 #![allow(clippy::cast_possible_truncation, reason = "systems with CUDA have 64 bits")]

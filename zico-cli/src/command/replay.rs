@@ -9,7 +9,8 @@ use zico_mock::replay::{Needs, PolicyKind, ReplayConfig, needs, replay};
 use zico_mock::trace::Trace;
 
 use super::Summary;
-use crate::args::Replay;
+use crate::args::{DeviceName, Replay};
+use crate::cuda;
 use crate::load::load_all;
 use crate::report;
 use crate::size::Budget;
@@ -20,6 +21,9 @@ const GRANULARITY: Bytes = Bytes::mib(2);
 
 /// Replays the jobs and says how it went.
 pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
+    if args.report.is_some() && args.device != DeviceName::Mock {
+        return Err(Failure::ReportOfCuda);
+    }
     let loaded = load_all(&args.traces)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.machine.machine();
@@ -47,6 +51,11 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         machine,
     };
     let bar = progress("together", args.iterations * traces.len() as u64);
+    if let DeviceName::Cuda(ordinal) = args.device {
+        let outcome = cuda::replay(ordinal, &traces, &config, &|| bar.inc(1))?;
+        bar.finish_and_clear();
+        return cuda::show(&outcome, args.json);
+    }
     let before = Instant::now();
     let outcome = replay(&traces, &config, &mut |done| bar.set_position(done))?;
     let speed = outcome.steps as f64 / before.elapsed().as_secs_f64();

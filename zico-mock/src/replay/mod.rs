@@ -20,6 +20,7 @@ mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
+pub use program::{Op, Program};
 pub use solo::{Needs, Solo, needs, solo};
 pub use wave::{Sample, Wave};
 
@@ -73,8 +74,10 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// The length on the device of a launch that was recorded with length `recorded`.
-    fn scaled(&self, recorded: Ticks, off: f64) -> Ticks {
+    /// The length on the device of a launch that was recorded with length `recorded`, and is `off`
+    /// times as long as usual.
+    #[must_use]
+    pub fn scaled(&self, recorded: Ticks, off: f64) -> Ticks {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -170,6 +173,16 @@ pub fn replay(
     Replay::new(traces, config)?.run(progress)
 }
 
+/// What the job of a trace is called: the trace's name, numbered if it is not the first of that name.
+#[must_use]
+pub fn name_of(traces: &[&Trace], index: usize) -> String {
+    let name = traces[index].name();
+    match traces[..index].iter().filter(|other| other.name() == name).count() {
+        0 => name.to_owned(),
+        same => format!("{name} #{}", same + 1),
+    }
+}
+
 /// A replay under way.
 struct Replay<'t> {
     device: MockDevice,
@@ -196,11 +209,7 @@ impl<'t> Replay<'t> {
         let pool = Pool::new(device.clone(), pool_config)?;
         let mut actors = Vec::with_capacity(traces.len());
         for (i, trace) in traces.iter().enumerate() {
-            let same = traces[..i].iter().filter(|other| other.name() == trace.name()).count();
-            let name = match same {
-                0 => trace.name().to_owned(),
-                n => format!("{} #{}", trace.name(), n + 1),
-            };
+            let name = name_of(traces, i);
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
             let terms = config.jobs.get(i).cloned();
             let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));

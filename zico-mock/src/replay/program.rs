@@ -7,12 +7,14 @@ use zico_core::{Lifetime, Ticks};
 use crate::trace::{BlockId, Iteration, Step, Trace};
 
 /// One thing a job does.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Op {
-    /// Asks to start an iteration, whose launches come to so much recorded work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Asks to start an iteration.
     Begin {
+        /// What its launches come to, as recorded.
         work: Ticks,
     },
+    /// Does what was recorded.
     Step(Step),
     /// All work of the iteration has been enqueued.
     End,
@@ -20,7 +22,8 @@ pub(super) enum Op {
 
 /// Plays a trace without end: its setup, its iterations, and from the last iteration again the
 /// second one (the first is different: it makes the optimizer's state).
-pub(super) struct Program<'t> {
+#[derive(Clone, Debug)]
+pub struct Program<'t> {
     trace: &'t Trace,
     /// The iteration that is played now; none during setup.
     iteration: Option<usize>,
@@ -35,13 +38,16 @@ pub(super) struct Program<'t> {
 }
 
 impl<'t> Program<'t> {
-    pub(super) fn new(trace: &'t Trace) -> Self {
+    /// From the beginning.
+    #[must_use]
+    pub fn new(trace: &'t Trace) -> Self {
         let work = trace.stats().iterations.iter().map(|iteration| iteration.work).collect();
         Self { trace, iteration: None, at: 0, begun: false, seam: seam(trace), work }
     }
 
-    /// What comes next.
-    pub(super) fn next(&mut self) -> Op {
+    /// What comes next: there is always something.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would have an end")]
+    pub fn next(&mut self) -> Op {
         let Some(iteration) = self.iteration else {
             if let Some(&step) = self.trace.setup().get(self.at) {
                 self.at += 1;

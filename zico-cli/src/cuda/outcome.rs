@@ -1,0 +1,183 @@
+//! What a replay on a CUDA device came to: as JSON for scripts, as tables for people.
+
+use std::io::{self, Write, stdout};
+use std::time::Duration;
+
+use serde::Serialize;
+use zico_core::{Bytes, Counts};
+use zico_cuda::CallCost;
+
+use crate::table::table;
+use crate::{Exit, Failure};
+
+/// What was measured.
+pub(crate) struct Outcome {
+    pub(super) device: String,
+    pub(super) policy: &'static str,
+    pub(super) budget: Bytes,
+    pub(super) region: Bytes,
+    pub(super) window: Duration,
+    pub(super) held: Bytes,
+    pub(super) counts: Counts,
+    pub(super) checked: u64,
+    pub(super) mismatches: u64,
+    pub(super) calls: Vec<CallCost>,
+    pub(super) jobs: Vec<JobOutcome>,
+}
+
+/// What one job did.
+pub(super) struct JobOutcome {
+    pub(super) name: String,
+    pub(super) iterations: u64,
+    pub(super) start_delay: Duration,
+    pub(super) stalled: Duration,
+    pub(super) persistent: Bytes,
+    pub(super) peak: Bytes,
+    pub(super) failure: Option<String>,
+}
+
+impl JobOutcome {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            iterations: 0,
+            start_delay: Duration::ZERO,
+            stalled: Duration::ZERO,
+            persistent: Bytes::ZERO,
+            peak: Bytes::ZERO,
+            failure: None,
+        }
+    }
+}
+
+/// Prints it. All is well if every pattern held and every job did its iterations.
+pub(crate) fn show(outcome: &Outcome, json: bool) -> Result<Exit, Failure> {
+    let mut out = stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&Json::new(outcome))?)?;
+    } else {
+        outcome.print(&mut out)?;
+    }
+    let fine = outcome.mismatches == 0 && outcome.jobs.iter().all(|job| job.failure.is_none());
+    Ok(if fine { Exit::Fine } else { Exit::Bad })
+}
+
+impl Outcome {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { device, policy, budget, region, .. } = self;
+        writeln!(out, "{device}, policy {policy}, budget {budget}, regions of {region}\n")?;
+        let mut jobs = table(&["job", "iter.", "per s", "delay", "stalled", "peak", "kept"]);
+        for job in &self.jobs {
+            jobs.add_row([
+                job.name.clone(),
+                job.iterations.to_string(),
+                format!("{:.2}", job.iterations as f64 / self.window.as_secs_f64()),
+                format!("{:.1} ms", job.start_delay.as_secs_f64() * 1e3),
+                format!("{:.1} ms", job.stalled.as_secs_f64() * 1e3),
+                job.peak.to_string(),
+                job.persistent.to_string(),
+            ]);
+        }
+        writeln!(out, "{jobs}\n")?;
+        let mut calls = table(&["driver call", "calls", "mean", "longest", "in all"]);
+        for cost in &self.calls {
+            calls.add_row([
+                cost.function.to_owned(),
+                cost.calls.to_string(),
+                cost.mean().to_string(),
+                cost.longest.to_string(),
+                cost.total.to_string(),
+            ]);
+        }
+        writeln!(out, "{calls}\n")?;
+        for (what, figure) in [
+            ("peak held", self.held.to_string()),
+            ("patterns checked", self.checked.to_string()),
+            ("words that were wrong", self.mismatches.to_string()),
+            ("regions created, mapped, unmapped", {
+                let Counts { creates, maps, unmaps, .. } = self.counts;
+                format!("{creates}, {maps}, {unmaps}")
+            }),
+            ("time", format!("{:.2} s", self.window.as_secs_f64())),
+        ] {
+            writeln!(out, "{what:>34}  {figure}")?;
+        }
+        for job in &self.jobs {
+            if let Some(failure) = &job.failure {
+                writeln!(out, "{} failed: {failure}", job.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'o> {
+    device: &'o str,
+    policy: &'static str,
+    budget_bytes: u64,
+    region_bytes: u64,
+    seconds: f64,
+    peak_held_bytes: u64,
+    creates: u64,
+    maps: u64,
+    unmaps: u64,
+    patterns_checked: u64,
+    mismatches: u64,
+    calls: Vec<CallJson>,
+    jobs: Vec<JobJson<'o>>,
+}
+
+#[derive(Serialize)]
+struct CallJson {
+    function: &'static str,
+    calls: u64,
+    total_seconds: f64,
+    longest_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct JobJson<'o> {
+    name: &'o str,
+    iterations: u64,
+    start_delay_seconds: f64,
+    stall_seconds: f64,
+    peak_bytes: u64,
+    persistent_bytes: u64,
+    failure: Option<&'o str>,
+}
+
+impl<'o> Json<'o> {
+    fn new(outcome: &'o Outcome) -> Self {
+        let call = |cost: &CallCost| CallJson {
+            function: cost.function,
+            calls: cost.calls,
+            total_seconds: cost.total.seconds(),
+            longest_seconds: cost.longest.seconds(),
+        };
+        let job = |job: &'o JobOutcome| JobJson {
+            name: &job.name,
+            iterations: job.iterations,
+            start_delay_seconds: job.start_delay.as_secs_f64(),
+            stall_seconds: job.stalled.as_secs_f64(),
+            peak_bytes: job.peak.value(),
+            persistent_bytes: job.persistent.value(),
+            failure: job.failure.as_deref(),
+        };
+        Self {
+            device: &outcome.device,
+            policy: outcome.policy,
+            budget_bytes: outcome.budget.value(),
+            region_bytes: outcome.region.value(),
+            seconds: outcome.window.as_secs_f64(),
+            peak_held_bytes: outcome.held.value(),
+            creates: outcome.counts.creates,
+            maps: outcome.counts.maps,
+            unmaps: outcome.counts.unmaps,
+            patterns_checked: outcome.checked,
+            mismatches: outcome.mismatches,
+            calls: outcome.calls.iter().map(call).collect(),
+            jobs: outcome.jobs.iter().map(job).collect(),
+        }
+    }
+}
