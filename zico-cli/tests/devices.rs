@@ -1,5 +1,6 @@
 //! The program where there is a CUDA driver (the one in software of `tests/cuda-driver`), and where
 //! there is none.
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::fs;

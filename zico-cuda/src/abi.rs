@@ -2,7 +2,7 @@
 //!
 //! Own declarations, because those of a binding follow one version of CUDA: result codes are plain
 //! numbers here (a newer driver has codes that no enum of today knows), and the structures are those
-//! that every driver since CUDA 10.2 reads. From `cuda.h`.
+//! that every driver with virtual memory management reads. From `cuda.h`.
 
 use std::mem::{offset_of, size_of};
 
@@ -96,5 +96,41 @@ impl AccessDesc {
     /// A device may read and write.
     pub(crate) const fn of(device: i32) -> Self {
         Self { location: Location { kind: LOCATION_DEVICE, id: device }, flags: READ_WRITE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+
+    use super::*;
+
+    /// One version of the interface, to find slips by.
+    #[test]
+    fn it_is_what_cudarc_has_from_nvidias_header() {
+        assert_eq!(size_of::<AllocationProp>(), size_of::<sys::CUmemAllocationProp>());
+        assert_eq!(size_of::<AccessDesc>(), size_of::<sys::CUmemAccessDesc>());
+        for (ours, theirs) in [
+            (COMPUTE_MAJOR, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            (COMPUTE_MINOR, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+            (VIRTUAL_MEMORY, Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
+            (
+                FILE_DESCRIPTORS,
+                Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+            ),
+        ] {
+            assert_eq!(ours, theirs as i32);
+        }
+        assert_eq!(NOT_READY, sys::CUresult::CUDA_ERROR_NOT_READY as u32);
+        assert_eq!(NON_BLOCKING, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
+        assert_eq!(NO_TIMING, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32);
+        assert_eq!(TYPE_PINNED, sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED as u32);
+        assert_eq!(LOCATION_DEVICE, sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as u32);
+        let all = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        assert_eq!(READ_WRITE, all as u32);
+        let minimum = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        assert_eq!(GRANULARITY_MINIMUM, minimum as u32);
+        let descriptor = sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        assert_eq!(POSIX_FILE_DESCRIPTOR, descriptor.0);
     }
 }

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::abi::Opaque;
-use crate::device::again;
 use crate::driver::Driver;
 use crate::error::CudaError;
+use crate::inner::again;
 
 pub(crate) struct Context {
     pub(crate) driver: &'static Driver,

@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
 
-use crate::abi::{
-    AccessDesc, AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY,
-};
-use crate::books::{Blocked, Books, Place, Range};
+use crate::abi::{AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY};
+use crate::books::{Blocked, Books};
 use crate::context::{Context, Entered};
 use crate::discover;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::events::{self, CudaEvent};
+use crate::inner::{Inner, size};
 use crate::streams::{Stream, StreamId, Streams};
 
 /// How a [`CudaDevice`] is to be.
@@ -60,18 +59,6 @@ pub struct CudaRange {
 pub struct CudaMemory {
     device: u64,
     key: u64,
-}
-
-pub(crate) struct Inner {
-    id: u64,
-    caps: Caps,
-    shareable: bool,
-    started: Instant,
-    books: Mutex<Books>,
-    pub(crate) streams: Streams,
-    spare_events: Mutex<Vec<Opaque>>,
-    /// Last, because what is of a context goes before it.
-    pub(crate) context: Context,
 }
 
 /// Tells handles of different devices apart, nothing else.
@@ -197,6 +184,7 @@ impl CudaDevice {
         self.inner.context.enter()
     }
 
+    #[cfg(unix)]
     pub(crate) fn is_shareable(&self) -> bool {
         self.inner.shareable
     }
@@ -208,6 +196,7 @@ impl CudaDevice {
     }
 
     /// The driver's handle of memory.
+    #[cfg(unix)]
     pub(crate) fn handle(&self, memory: &CudaMemory) -> Result<u64, CudaError> {
         self.same(memory.device, "memory")?;
         self.inner.books().handle(memory.key)
@@ -360,138 +349,4 @@ impl Device for CudaDevice {
         // SAFETY: event and stream are live and of the current context; the flags have to be zero.
         unsafe { self.inner.context.driver.stream_wait(stream.raw(), event.raw, 0) }
     }
-}
-
-impl Inner {
-    /// A thread that panicked while it held the lock did so between two whole entries.
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn spare_events(&self) -> MutexGuard<'_, Vec<Opaque>> {
-        self.spare_events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reserves addresses. A driver may take the alignment for a wish; then a longer range is
-    /// reserved, in which there is an aligned one.
-    fn reserve(&self, len: u64, align: u64) -> Result<Range, CudaError> {
-        let base = self.reserve_addresses(len, align)?;
-        if base.is_multiple_of(align) {
-            return Ok(Range { base, len, reserved: (base, len) });
-        }
-        self.free_addresses(base, len)?;
-        let Some(longer) = len.checked_add(align) else {
-            return Err(CudaError::BeyondRange {
-                at: Bytes::new(align),
-                len: Bytes::new(len),
-                range: Bytes::MAX,
-            });
-        };
-        let start = self.reserve_addresses(longer, 0)?;
-        Ok(Range { base: start.next_multiple_of(align), len, reserved: (start, longer) })
-    }
-
-    fn reserve_addresses(&self, len: u64, align: u64) -> Result<u64, CudaError> {
-        let mut base = 0;
-        // SAFETY: the pointer is to an address; no hint, and the flags have to be zero.
-        unsafe { self.context.driver.reserve(&raw mut base, size(len), size(align), 0, 0) }?;
-        Ok(base)
-    }
-
-    fn free_addresses(&self, start: u64, len: u64) -> Result<(), CudaError> {
-        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the books say.
-        unsafe { self.context.driver.free_addresses(start, size(len)) }
-    }
-
-    /// Maps memory where the books have a place for it, whole or not at all.
-    fn map(&self, place: Place, handle: u64) -> Result<(), CudaError> {
-        let Context { driver, device, .. } = self.context;
-        let access = AccessDesc::of(device);
-        let (start, len) = (place.start, size(place.len));
-        // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
-        // live and of this length. The flags have to be zero.
-        let mapped = unsafe { driver.map(start, len, 0, handle, 0) };
-        if let Err(error) = mapped {
-            self.books().unmapped(place);
-            return Err(error);
-        }
-        // SAFETY: the whole place is mapped; the pointer is to one description of access.
-        let accessible = unsafe { driver.set_access(start, len, &raw const access, 1) };
-        if let Err(error) = accessible {
-            let back = self.unmap(place);
-            let mut books = self.books();
-            match back {
-                Ok(()) => books.unmapped(place),
-                Err(_) => books.left_over(place),
-            }
-            return Err(error);
-        }
-        self.books().mapped(place);
-        Ok(())
-    }
-
-    /// One call, also for several mappings side by side, as in NVIDIA's samples
-    /// (`simpleFreeMultiDeviceMmap`): so it fails as a whole.
-    fn unmap(&self, place: Place) -> Result<(), CudaError> {
-        // SAFETY: the place is that of whole mappings, as the books say. That no enqueued work uses
-        // them is the contract of the caller; the driver reports work that does as a fault of the
-        // device. No host memory is concerned: nothing in Rust refers to these addresses.
-        unsafe { self.context.driver.unmap(place.start, size(place.len)) }
-    }
-
-    /// Takes a left-over mapping away.
-    fn take_away(&self, place: Place) -> Result<(), CudaError> {
-        if !self.books().claim_left_over(place) {
-            return Ok(());
-        }
-        let gone = self.unmap(place);
-        let mut books = self.books();
-        match &gone {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.left_over(place),
-        }
-        gone
-    }
-}
-
-impl Drop for Inner {
-    /// Gives back what can be. Nobody is left to be told of a failure.
-    fn drop(&mut self) {
-        let Ok(entered) = again(|| self.context.enter()) else { return };
-        let driver = self.context.driver;
-        let (mappings, memories, ranges) = self.books().take_all();
-        if !mappings.is_empty() {
-            // Work may still use what somebody has left behind.
-            // SAFETY: the context is current.
-            let _ = again(|| unsafe { driver.synchronize() });
-        }
-        for place in mappings {
-            let _ = again(|| self.unmap(place));
-        }
-        for handle in memories {
-            // SAFETY: the handle is live, and taken out of the books.
-            let _ = again(|| unsafe { driver.release(handle) });
-        }
-        for (start, len) in ranges {
-            let _ = again(|| self.free_addresses(start, len));
-        }
-        for event in std::mem::take(&mut *self.spare_events()) {
-            // SAFETY: the event is live and nobody's: all that are in use keep this value alive.
-            let _ = again(|| unsafe { driver.event_destroy(event) });
-        }
-        self.streams.clear();
-        drop(entered);
-    }
-}
-
-/// For the last chance to do something: a call that has failed may succeed when it is repeated, and a
-/// failed one has changed nothing.
-pub(crate) fn again<T>(call: impl Fn() -> Result<T, CudaError>) -> Result<T, CudaError> {
-    call().or_else(|_| call())
-}
-
-/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost; elsewhere
-/// the driver refuses what does not fit.
-fn size(len: u64) -> usize {
-    usize::try_from(len).unwrap_or(usize::MAX)
 }

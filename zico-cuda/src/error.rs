@@ -37,7 +37,7 @@ pub enum CudaError {
     NoDriver,
     /// The driver has no virtual memory management.
     #[error(
-        "the CUDA driver is too old: it has no {symbol}, which came with CUDA 10.2{}",
+        "the CUDA driver is too old: zico needs CUDA 11.0 or later, and it has no {symbol}{}",
         .version.map_or_else(String::new, |version| format!("; it supports CUDA {version}"))
     )]
     DriverTooOld {

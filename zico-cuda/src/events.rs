@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::abi::{NO_TIMING, NOT_READY, Opaque};
 use crate::context::Context;
-use crate::device::Inner;
 use crate::error::CudaError;
+use crate::inner::Inner;
 
 /// A point in a stream's queue.
 pub struct CudaEvent {

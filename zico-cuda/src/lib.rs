@@ -51,7 +51,9 @@ mod discover;
 mod driver;
 mod error;
 mod events;
+mod inner;
 mod probe;
+#[cfg(unix)]
 mod share;
 mod streams;
 
@@ -62,5 +64,6 @@ pub use discover::{DeviceInfo, Discovery, discover};
 pub use error::{CudaError, DriverVersion};
 pub use events::CudaEvent;
 pub use probe::{Pattern, Probe};
+#[cfg(unix)]
 pub use share::Share;
 pub use streams::StreamId;

@@ -8,8 +8,9 @@ use std::ffi::{CStr, c_void};
 use zico_core::{Addr, Bytes, Device, Ticks};
 
 use crate::abi::Opaque;
-use crate::device::{CudaDevice, CudaMemory, CudaRange, again};
+use crate::device::{CudaDevice, CudaMemory, CudaRange};
 use crate::error::CudaError;
+use crate::inner::again;
 use crate::streams::StreamId;
 
 const IMAGE: &str = concat!(include_str!("probe.ptx"), "\0");

@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::abi::Opaque;
-use crate::device::again;
 use crate::driver::Driver;
 use crate::error::CudaError;
+use crate::inner::again;
 
 /// Names a stream of a [`CudaDevice`](crate::CudaDevice).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,7 @@
 //!   mapping a shared mapping of that file. So contents, aliases and exports to other processes are
 //!   what they would be.
 //! * Streams are threads: work takes time, and events pass later.
-//! * Kernels are known by their names ([`kernels`]); what they touch has to be mapped and accessible,
+//! * Kernels are known by their names (`kernels.rs`); what they touch has to be mapped and accessible,
 //!   else the context is lost, as on a GPU.
 //!
 //! Environment variables, read at the first call, say what the machine is to be like:
@@ -23,6 +23,7 @@
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |
 //! | `ZICO_DRIVER_FAULTS` | `cuMemMap:3=2,...`: the third call does nothing but return 2 (0 swallows it); `:3+=2`: all from it on | none |
 //! | `ZICO_DRIVER_LOG` | a file to which each call and its code are written | none |
+#![cfg(target_os = "linux")]
 #![allow(non_snake_case, reason = "the driver's names")]
 #![allow(clippy::cast_possible_truncation, reason = "systems with CUDA have 64 bits")]
 #![allow(clippy::missing_safety_doc, reason = "what a caller has to keep is NVIDIA's to document")]

@@ -91,6 +91,24 @@ fn nothing_is_unmapped_at_the_end_before_the_work_has_finished() {
 }
 
 #[test]
+fn addresses_that_are_not_aligned_are_given_back() {
+    let test = "calls::addresses_that_are_not_aligned_are_given_back";
+    let faults = ("ZICO_DRIVER_FAULTS", "cuMemAddressFree:1=304");
+    let Some(log) = on_driver(test, &[faults, ("ZICO_DRIVER_NO_ALIGNMENT", "1")], || {
+        let device = CudaDevice::open(0, Options::new()).unwrap();
+        let large = Bytes::mib(64);
+        assert_eq!(code(device.reserve(UNIT, large)), ("cuMemAddressFree", 304));
+        let range = device.reserve(UNIT, large).unwrap();
+        assert!(device.base(&range).value().is_multiple_of(large.value()));
+        device.release(range).unwrap();
+    }) else {
+        return;
+    };
+    log.all_came_back();
+    assert_eq!(log.count("cuMemAddressReserve"), 3);
+}
+
+#[test]
 fn patterns_are_checked_for_real() {
     let test = "calls::patterns_are_checked_for_real";
     let Some(log) = on_driver(test, &[], || {
