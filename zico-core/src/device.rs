@@ -97,6 +97,7 @@ pub enum Passed {
 ///   [`Features::ALIASES`].
 /// * Work is enqueued on streams and runs in order within one. An event recorded on a stream has
 ///   passed once all work enqueued on that stream *before* it has finished.
+/// * A range lies within the addresses that [`Addr`] can hold, its end included.
 /// * Any call may fail at any time and then has changed nothing. A call that would consume a
 ///   resource gives it back ([`Refused`]).
 /// * No call waits for work on a stream to finish.

@@ -233,11 +233,16 @@ impl<D: Device> Ledger<D> {
         })
     }
 
-    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) {
+    /// A batch has been fenced. Whether somebody who was denied memory may have it now, behind the
+    /// fence.
+    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) -> bool {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.fences.push_back(fence);
             self.counts.fences += 1;
         }
+        let ordered = self.rules.hand_over == HandOver::Ordered;
+        self.epoch += u64::from(ordered);
+        ordered && self.accounts.values().any(|account| account.denied)
     }
 
     /// No event could be recorded: the regions join the batch that is open now.
@@ -250,7 +255,11 @@ impl<D: Device> Ledger<D> {
                 *batch = account.batch;
             }
         }
+        // One that has come and gone meanwhile stands there already: however often recording fails,
+        // the batch does not outgrow the budget.
         account.pending.extend(closed.regions);
+        account.pending.sort_unstable();
+        account.pending.dedup();
         account.joins.extend(closed.joins);
     }
 
@@ -261,7 +270,9 @@ impl<D: Device> Ledger<D> {
 
     pub(crate) fn not_passed(&mut self, job: JobKey, fence: Fence<D::Event>) {
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.fences.push_front(fence);
+            // Another thread may have looked at a later one meanwhile.
+            let at = account.fences.partition_point(|other| other.batch < fence.batch);
+            account.fences.insert(at, fence);
         }
     }
 

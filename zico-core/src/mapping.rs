@@ -168,7 +168,10 @@ impl<D: Device> Shared<D> {
             Ok(event) => {
                 let Batch { number: batch, regions, .. } = batch;
                 let event = Arc::new(event);
-                self.ledger.lock().fenced(job, Fence { batch, regions, event });
+                let relief = self.ledger.lock().fenced(job, Fence { batch, regions, event });
+                if relief {
+                    self.changed();
+                }
                 Ok(())
             }
             Err(error) => {
