@@ -163,16 +163,26 @@ impl<'t> Actor<'t> {
         }
     }
 
-    /// Goes on until the host is busy or has to wait.
+    /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
     pub(super) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
         self.turns += 1;
+        let mut before = (self.device.calls(), self.device.usage().mapped);
         loop {
             let (op, since) = self.pending.take().unwrap_or_else(|| (self.program.next(), now));
-            match self.perform(op, since, now)? {
-                Done::Yes => self.steps += 1,
+            let done = self.perform(op, since, now)?;
+            let (calls, mapped) = (self.device.calls(), self.device.usage().mapped);
+            let busy = self.machine.memory_calls.of(&calls.since(&before.0), mapped - before.1);
+            before = (calls, mapped);
+            match done {
+                Done::Yes if busy.is_zero() => self.steps += 1,
+                Done::Yes => {
+                    self.steps += 1;
+                    self.state = State::Ready(now.saturating_add(busy));
+                    break;
+                }
                 Done::Until(at) => {
                     self.steps += 1;
-                    self.state = State::Ready(at);
+                    self.state = State::Ready(at.saturating_add(busy));
                     break;
                 }
                 Done::Wait(state) => {
