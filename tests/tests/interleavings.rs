@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 
 use zico_core::policy::{Exclusive, Unmanaged};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Features, HandOver, Job, Lifetime, Pool, PoolConfig, Request,
-    Ticks,
+    AllocError, Begin, Block, Bytes, Features, HandOver, Job, JobConfig, Lifetime, Pool,
+    PoolConfig, Request, Ticks,
 };
 use zico_mock::{Access, MockConfig, MockDevice, MockStream, Operation, Utilisation};
 use zico_tests::hook::{Hook, HookError, When};
@@ -413,4 +413,15 @@ fn an_alignment_is_a_power_of_two() {
         assert!(matches!(job.alloc(request), Err(AllocError::Invalid { .. })), "{align}");
     }
     job.alloc(blocks(1).aligned(Bytes::new(1))).unwrap();
+}
+
+/// Whoever reads an error has to be able to tell the jobs apart.
+#[test]
+fn jobs_without_a_name_have_a_number() {
+    let setup = Setup::new(4, |config| config);
+    let stream = setup.device.add_stream();
+    let jobs = [(); 2].map(|()| setup.pool.join(JobConfig::default(), stream).unwrap());
+    let snapshot = setup.pool.snapshot().to_string();
+    assert!(snapshot.contains("job 1") && snapshot.contains("job 2"), "{snapshot}");
+    drop(jobs);
 }

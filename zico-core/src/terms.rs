@@ -24,7 +24,8 @@ pub struct JobConfig {
 }
 
 impl JobConfig {
-    /// A job of this name: priority 0, no floor, no cap, nothing declared.
+    /// A job of this name: priority 0, no floor, no cap, nothing declared. One with no name is called
+    /// "job" and the number by which it joins.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
