@@ -4,7 +4,7 @@
 //! back, under a policy that lets everybody start. A state is how many regions each job holds and
 //! whether it still wants more. All states that any order of calls leads to are gone through; in each
 //! of them some order of finishing the jobs, one after the other, has to be possible.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::{HashSet, VecDeque};
 
@@ -17,7 +17,7 @@ use zico_tests::waves::{REGION, Reckless, regions};
 /// One job and what it holds.
 struct Actor {
     job: Job<MockDevice>,
-    most: usize,
+    most: u64,
     held: Vec<Block>,
     /// It has had all that it wanted, and only gives back.
     falling: bool,
@@ -32,14 +32,14 @@ struct World {
 }
 
 impl World {
-    fn new(budget: u64, most: &[usize]) -> Self {
+    fn new(budget: u64, most: &[u64]) -> Self {
         let device =
             MockDevice::new(MockConfig::new(Bytes::gib(1)).budget(regions(budget))).unwrap();
         let config =
             PoolConfig::new(regions(budget)).region_size(REGION).policy(Box::new(Reckless));
         let pool = Pool::new(device.clone(), config).unwrap();
         let actors = most.iter().map(|&most| {
-            let terms = JobConfig::default().declare(regions(most as u64));
+            let terms = JobConfig::default().declare(regions(most));
             let job = pool.join(terms, device.add_stream()).unwrap();
             assert_eq!(job.begin().unwrap(), Begin::Started);
             Actor { job, most, held: Vec::new(), falling: false }
@@ -49,7 +49,7 @@ impl World {
     }
 
     /// The world that these jobs' steps lead to.
-    fn after(budget: u64, most: &[usize], path: &[usize]) -> Self {
+    fn after(budget: u64, most: &[u64], path: &[usize]) -> Self {
         let mut world = Self::new(budget, most);
         path.iter().for_each(|&actor| {
             world.step(actor);
@@ -69,7 +69,7 @@ impl World {
                 Err(AllocError::Busy(_)) => return false,
                 Err(error) => panic!("{error}"),
             }
-            *falling = held.len() == *most;
+            *falling = held.len() as u64 == *most;
         }
         self.pool.poll().unwrap();
         true
@@ -98,7 +98,7 @@ impl World {
 
 /// Goes through all states; how many there are, and in how many somebody was denied memory that the
 /// budget had.
-fn explore(budget: u64, most: &[usize]) -> (usize, usize) {
+fn explore(budget: u64, most: &[u64]) -> (usize, usize) {
     let mut queue = VecDeque::from([Vec::new()]);
     let mut seen: HashSet<State> = HashSet::from([World::new(budget, most).state()]);
     let mut withheld = 0;
@@ -131,8 +131,8 @@ fn explore(budget: u64, most: &[usize]) -> (usize, usize) {
 fn two_jobs_can_finish_from_every_state() {
     let (mut states, mut withheld) = (0, 0);
     for budget in 1..=6 {
-        for one in 1..=budget as usize {
-            for other in one..=budget as usize {
+        for one in 1..=budget {
+            for other in one..=budget {
                 let (seen, denied) = explore(budget, &[one, other]);
                 (states, withheld) = (states + seen, withheld + denied);
             }
