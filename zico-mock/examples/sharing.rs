@@ -121,7 +121,7 @@ fn under(
         region: Some(needs.region),
         iterations: ITERATIONS,
         policy,
-        jobs: if policy == PolicyKind::Static { needs.shares(budget) } else { Vec::new() },
+        jobs: needs.terms(policy, budget),
         ..ReplayConfig::new(budget)
     };
     let outcome = replay(jobs, &config, &mut |_| {})?;

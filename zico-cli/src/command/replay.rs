@@ -36,12 +36,11 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     };
     let policy = PolicyKind::from(args.policy);
     check(policy, budget, &needs, &traces)?;
-    let jobs = if policy == PolicyKind::Static { needs.shares(budget) } else { Vec::new() };
     let config = ReplayConfig {
         budget,
         region: Some(needs.region),
         policy,
-        jobs,
+        jobs: needs.terms(policy, budget),
         hand_over: args.hand_over.into(),
         iterations: args.iterations,
         machine,
