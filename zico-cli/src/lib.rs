@@ -11,7 +11,7 @@ mod failure;
 pub mod import;
 mod load;
 mod progress;
-mod report;
+pub mod report;
 pub mod size;
 mod table;
 mod timed;

@@ -1,9 +1,12 @@
-//! Reports: self-contained HTML files with pictures of the jobs' memory over time.
+//! Reports: self-contained HTML files with pictures of the jobs' memory over time, and curves.
 
 mod areas;
 mod axes;
 mod chart;
+mod curves;
 mod panels;
+
+pub use curves::{Curves, Panel, curves};
 
 use minijinja::{AutoEscape, Environment, context};
 use zico_core::Bytes;
@@ -97,6 +100,7 @@ fn environment() -> Result<Environment<'static>, Failure> {
     for (name, template) in [
         ("style.css", include_str!("report/style.css")),
         ("replay.html", include_str!("report/replay.html")),
+        ("curves.svg", include_str!("report/curves.svg")),
         ("comparison.html", include_str!("report/comparison.html")),
     ] {
         environment.add_template(name, template)?;
