@@ -103,7 +103,7 @@ fn path(curve: &[(f64, Option<f64>)], x: &Axis, y: &Axis) -> String {
         let Some((at, figure)) = points.next() else { continue };
         let _ = write!(path, "M{},{}", x.at(at), y.at(figure));
         if stretch.len() == 1 {
-            path += "h0";
+            path += "m-1.5,0h3";
         }
         for (at, figure) in points {
             let _ = write!(path, "L{},{}", x.at(at), y.at(figure));
@@ -123,7 +123,7 @@ mod tests {
         let axis = Axis { ends: (0.0, 10.0), figures: (0.0, 1.0) };
         let curve =
             [(0.0, None), (0.1, Some(0.2)), (0.3, Some(0.4)), (0.5, None), (1.0, Some(0.5))];
-        assert_eq!(path(&curve, &axis, &axis), "M1,2L3,4M10,5h0");
+        assert_eq!(path(&curve, &axis, &axis), "M1,2L3,4M10,5m-1.5,0h3");
         assert_eq!(path(&[(0.0, None)], &axis, &axis), "");
         let picture = Curves {
             title: "a < b".to_owned(),

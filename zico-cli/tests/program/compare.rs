@@ -32,7 +32,7 @@ fn without_costs(mut comparison: Value) -> Value {
 
 #[test]
 fn a_comparison_in_json_has_every_policy_under_every_budget() {
-    let args = compare(&["--budget", "f=0.25,f=1", "--json"]);
+    let args = compare(&["--budget", "f=0.25,f=1.1", "--json"]);
     let comparison = json(&args);
     assert_eq!(comparison["jobs"].as_array().unwrap().len(), 2);
     assert_eq!(
