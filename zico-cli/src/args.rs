@@ -29,11 +29,13 @@ Examples:
   zico inspect resnet50 bert-base                what they need, alone and together
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
+  zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico convert profile.json.gz my-job.ztrace     a trace of your own job
 
 Exit codes:
   0  all is well
-  1  the replay saw a violation, or a job failed
+  1  the replay saw a violation, or a job failed (a policy that a budget is too small for
+     is no failure of a comparison; jobs that wait for ever are)
   2  bad input, or something that cannot work";
 
 /// What the program can do.
@@ -41,6 +43,8 @@ Exit codes:
 pub enum Command {
     /// Run recorded jobs together under one memory budget
     Replay(Replay),
+    /// Run them under each policy and put what comes of it side by side
+    Compare(Compare),
     /// Show what is in traces, and what the jobs need together
     Inspect(Inspect),
     /// Make a compact .ztrace file of a PyTorch profile
@@ -64,6 +68,39 @@ pub struct Replay {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
+    /// How to run them, and what to make of it.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// `zico compare`
+#[derive(Debug, Parser)]
+pub struct Compare {
+    /// Files (PyTorch profiles, plain or gzip, or .ztrace), or names of bundled traces. The same one
+    /// may be given several times
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<String>,
+
+    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for L + F * (S - L),
+    /// where L is the least budget under which the jobs can share and S the sum of their peaks
+    #[arg(
+        short, long, required = true, value_delimiter = ',',
+        value_parser = size::budget, value_name = "SIZE|f=F,..."
+    )]
+    pub budget: Vec<Budget>,
+
+    /// Who decides when an iteration starts, in the order in which they are listed [default: all]
+    #[arg(short, long, value_delimiter = ',', value_name = "POLICY,...")]
+    pub policy: Vec<PolicyName>,
+
+    /// How to run them, and what to make of it.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What `zico replay` and `zico compare` have in common.
+#[derive(Clone, Debug, Parser)]
+pub struct RunArgs {
     /// How memory passes from one job to another
     #[arg(long, default_value = "fenced")]
     pub hand_over: HandOverName,
@@ -81,7 +118,7 @@ pub struct Replay {
     #[command(flatten)]
     pub machine: MachineArgs,
 
-    /// Write a report with a picture of the jobs' memory over time
+    /// Write a report with pictures of the jobs' memory over time
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 

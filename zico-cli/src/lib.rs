@@ -10,9 +10,11 @@ pub mod convert;
 mod failure;
 pub mod import;
 mod load;
-mod report;
+mod progress;
+pub mod report;
 pub mod size;
 mod table;
+mod timed;
 
 pub use failure::Failure;
 
@@ -46,6 +48,7 @@ impl From<Exit> for ExitCode {
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
         Command::Replay(replay) => command::replay::run(replay),
+        Command::Compare(compare) => command::compare::run(compare),
         Command::Inspect(inspect) => command::inspect::run(inspect),
         Command::Convert(convert) => command::convert::run(convert),
     };

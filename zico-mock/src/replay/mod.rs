@@ -16,14 +16,17 @@ mod outcome;
 mod policies;
 mod program;
 mod solo;
+mod trial;
 mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use solo::{Needs, Solo, needs, solo};
+pub use trial::{Figures, Trial, fairness, trial};
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
+use zico_core::policy::Policy;
 use zico_core::{
     Bytes, FreeError, HandOver, JobConfig, JoinError, Pool, PoolConfig, PoolError, Ticks,
 };
@@ -217,7 +220,34 @@ pub fn replay(
     config: &ReplayConfig,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, ReplayError> {
-    Replay::new(traces, config)?.run(progress)
+    replay_under(config.policy.policy(), traces, config, progress)
+}
+
+/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is looked
+/// at while it decides.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_under(
+    policy: Box<dyn Policy>,
+    traces: &[&Trace],
+    config: &ReplayConfig,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Outcome, ReplayError> {
+    Replay::new(policy, traces, config)?.run(progress)
+}
+
+/// The names of the jobs: those of their traces, numbered where one runs twice.
+#[must_use]
+pub fn names(traces: &[&Trace]) -> Vec<String> {
+    let name = |(i, trace): (usize, &&Trace)| {
+        let same = traces[..i].iter().filter(|other| other.name() == trace.name()).count();
+        match same {
+            0 => trace.name().to_owned(),
+            n => format!("{} #{}", trace.name(), n + 1),
+        }
+    };
+    traces.iter().enumerate().map(name).collect()
 }
 
 /// A replay under way.
@@ -233,10 +263,13 @@ struct Replay<'t> {
 }
 
 impl<'t> Replay<'t> {
-    fn new(traces: &[&'t Trace], config: &ReplayConfig) -> Result<Self, ReplayError> {
+    fn new(
+        policy: Box<dyn Policy>,
+        traces: &[&'t Trace],
+        config: &ReplayConfig,
+    ) -> Result<Self, ReplayError> {
         let mock = MockConfig::new(config.budget).granularity(GRANULARITY).budget(config.budget);
         let device = MockDevice::new(mock)?;
-        let policy = config.policy.policy();
         let name = policy.name();
         let mut pool_config =
             PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
@@ -245,12 +278,7 @@ impl<'t> Replay<'t> {
         }
         let pool = Pool::new(device.clone(), pool_config)?;
         let mut actors = Vec::with_capacity(traces.len());
-        for (i, trace) in traces.iter().enumerate() {
-            let same = traces[..i].iter().filter(|other| other.name() == trace.name()).count();
-            let name = match same {
-                0 => trace.name().to_owned(),
-                n => format!("{} #{}", trace.name(), n + 1),
-            };
+        for (i, (trace, name)) in traces.iter().zip(names(traces)).enumerate() {
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
             let terms = config.jobs.get(i).cloned();
             let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));
