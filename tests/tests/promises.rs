@@ -450,3 +450,29 @@ fn a_stray_block_strands_one_region() {
         }
     }
 }
+
+/// I5 within an iteration: a job that has been denied memory gets it, however soon another job with
+/// short iterations comes back for what it has just given up.
+#[test]
+fn a_job_that_waits_for_memory_is_not_passed_over() {
+    let (device, pool) = pool(10, Reckless);
+    let mut large = Waves::join(&device, &pool, 0, &[5, 4], 6);
+    let mut small = Waves::join(&device, &pool, 0, &[1, 1], u32::MAX);
+    // So that both are known, and the small one is there when the large one needs all there is.
+    (0..12).for_each(|_| _ = large.step(&device));
+    (0..14).for_each(|_| _ = small.step(&device));
+    let before = small.left;
+    for _ in 0..20_000 {
+        if large.left == 0 {
+            break;
+        }
+        // Whenever the large one tries, the small one is in the middle of an iteration.
+        large.step(&device);
+        (0..6).for_each(|_| _ = small.step(&device));
+        device.run_until_idle();
+        pool.poll().unwrap();
+    }
+    let beside = before - small.left;
+    assert_eq!(large.left, 0, "after {beside} iterations of the other:\n{}", pool.snapshot());
+    assert!(beside < 6 * 40, "{beside} iterations of the other");
+}

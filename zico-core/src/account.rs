@@ -78,6 +78,8 @@ pub(crate) struct Run {
     /// How many regions that was, and how far the iteration had come.
     asked: u32,
     denied_at: Progress,
+    /// Iterations of other jobs that have begun since it waits for memory.
+    pub(crate) passed_over: u32,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     carried: u32,
     recorder: Recorder,
@@ -352,6 +354,7 @@ impl<D: Device> Account<D> {
             denied: 0,
             asked: 0,
             denied_at: Progress::ZERO,
+            passed_over: 0,
             carried: self.ephemeral(),
             recorder: Recorder::default(),
         });
@@ -426,6 +429,7 @@ impl Run {
     }
 
     pub(crate) fn resume(&mut self, now: Ticks) {
+        self.passed_over = 0;
         if let Some(since) = self.stalled_since.take() {
             self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
         }

@@ -5,12 +5,15 @@
 //! backfilling, Lifka 1995). And no waiter is put behind later ones more than 16 times: then it goes
 //! before all that have not been, in the order of asking.
 //!
+//! Nor is a running iteration that waits for memory passed over for ever, by jobs that come back for
+//! what they have just given up: once 16 iterations have begun meanwhile, none begins until it goes on.
+//!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
 //! were asked for later, and one of each job that asked before it or was passed over as often. Then
 //! it waits for those that run, and for nothing that starts later (I5).
 
 use crate::account::{Account, Phase};
-use crate::desk::Desk;
+use crate::desk::{Desk, PASSES};
 use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
@@ -133,15 +136,42 @@ impl<D: Device> Ledger<D> {
             desk.lay_out(self);
         }
         let budget = Regions::new(self.target);
-        while let Some(place) = desk.choose(&mut *self.policy, budget) {
+        loop {
+            self.making_way = self.makes_way();
+            let place = if self.making_way { None } else { desk.choose(&mut *self.policy, budget) };
+            let Some(place) = place else { break };
             let job = desk.start(place);
             self.waiting.retain(|&waiting| waiting != job);
             self.set_phase(job, Phase::Admitted);
+            self.pass_over_stalled();
             any = true;
         }
         self.watch_for(&desk);
         self.desk = desk;
         any
+    }
+
+    /// Whether nothing is to start for now: a running iteration has waited for memory while as many
+    /// others began as a job may be passed over by, and what it waits for may still come back. If it
+    /// could have it and does not ask, nobody waits for that.
+    fn makes_way(&self) -> bool {
+        let starved = |account: &Account<D>| match &account.phase {
+            Phase::Running(run) => run.stalled_since.is_some() && run.passed_over >= PASSES,
+            _ => false,
+        };
+        let returns = |account: &Account<D>| account.is_running() || account.draining > 0;
+        self.accounts.iter().filter(|(_, account)| starved(account)).any(|(job, _)| {
+            self.accounts.iter().any(|(other, account)| other != job && returns(account))
+        })
+    }
+
+    /// An iteration has begun: notes it for those that wait for memory.
+    fn pass_over_stalled(&mut self) {
+        for run in self.accounts.values_mut().filter_map(Account::run) {
+            if run.stalled_since.is_some() {
+                run.passed_over = run.passed_over.saturating_add(1);
+            }
+        }
     }
 
     fn set_phase(&mut self, job: JobKey, phase: Phase) {

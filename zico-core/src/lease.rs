@@ -55,6 +55,9 @@ impl<D: Device> Ledger<D> {
                 let after = self.dependencies(&backings);
                 let claimed = self.claim_for(job, want.lifetime, &backings);
                 let relief = self.book(job, want.lifetime, &backings, now);
+                if self.making_way {
+                    self.admit();
+                }
                 self.counts.leases += 1;
                 self.counts.leased += backings.len() as u64;
                 self.counts.orders += after.len() as u64;

@@ -55,6 +55,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// A running iteration may hold more than its job's share has come to be.
     pub(crate) owed: bool,
+    /// Nothing starts, so that a running iteration gets the memory that it waits for.
+    pub(crate) making_way: bool,
     /// Scratch for decisions.
     pub(crate) desk: Desk,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
@@ -93,6 +95,7 @@ impl<D: Device> Ledger<D> {
             rules,
             claims: Vec::new(),
             owed: false,
+            making_way: false,
             desk: Desk::default(),
             departed: Vec::new(),
             counts: Counts::default(),
@@ -294,6 +297,9 @@ impl<D: Device> Ledger<D> {
         account.note(now);
         self.tighten();
         self.depart(job);
+        if self.making_way {
+            self.admit();
+        }
     }
 
     /// Closes the account of a job that has left, once the device has passed all it had.
