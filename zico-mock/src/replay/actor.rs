@@ -157,9 +157,18 @@ impl<'t> Actor<'t> {
 
     /// The device has finished launches, maybe of this job.
     pub(super) fn completed(&mut self, now: Ticks) {
-        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
+        let done = self.pace.finish(self.device.completed(self.stream));
+        self.count(done, now);
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
+        }
+    }
+
+    /// The device has finished so many more of its iterations.
+    fn count(&mut self, done: u64, now: Ticks) {
+        self.outcome.iterations += done;
+        if done > 0 {
+            self.outcome.first_done.get_or_insert(now);
         }
     }
 
@@ -278,7 +287,8 @@ impl<'t> Actor<'t> {
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
-        self.outcome.iterations += self.pace.end();
+        let done = self.pace.end();
+        self.count(done, now);
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 

@@ -25,6 +25,8 @@ pub struct JobOutcome {
     pub iterations: u64,
     /// The same with the share that was done of the one under way when the window closed.
     pub iterations_done: f64,
+    /// When the device had finished the first of them.
+    pub first_done: Option<Ticks>,
     /// The most that was charged to it, in whole regions.
     pub peak: Bytes,
     /// The most that it had leased at one time, in program order: without what was draining.
@@ -47,6 +49,7 @@ impl JobOutcome {
             name,
             iterations: 0,
             iterations_done: 0.0,
+            first_done: None,
             peak: Bytes::ZERO,
             peak_leased: Bytes::ZERO,
             persistent: Bytes::ZERO,
@@ -94,5 +97,17 @@ impl Outcome {
     #[must_use]
     pub fn rate(&self, job: &JobOutcome) -> f64 {
         if self.window.is_zero() { 0.0 } else { job.iterations_done / self.window.seconds() }
+    }
+
+    /// The same from the end of its first iteration on: without the setup, and without memory that is
+    /// created when it is first needed. That of the whole window if it has done no more than one.
+    #[must_use]
+    pub fn steady_rate(&self, job: &JobOutcome) -> f64 {
+        match job.first_done {
+            Some(done) if done < self.window && job.iterations > 1 => {
+                (job.iterations_done - 1.0) / self.window.saturating_sub(done).seconds()
+            }
+            _ => self.rate(job),
+        }
     }
 }

@@ -14,7 +14,7 @@ pub struct Solo {
     pub peak_leased: Bytes,
     /// What it keeps between iterations, in whole regions.
     pub persistent: Bytes,
-    /// Its iterations per second.
+    /// Its iterations per second, after the first.
     pub rate: f64,
 }
 
@@ -101,7 +101,7 @@ pub fn solo(
         peak: job.peak,
         peak_leased: job.peak_leased,
         persistent: job.persistent,
-        rate: outcome.rate(job),
+        rate: outcome.steady_rate(job),
     })
 }
 
