@@ -22,7 +22,7 @@ pub struct Waves {
     /// Its stream.
     pub stream: MockStream,
     /// The blocks of one iteration, in regions.
-    wave: Vec<u64>,
+    pub wave: Vec<u64>,
     live: Vec<Block>,
     /// How many of the iteration's operations are done; none while it has not begun.
     pub at: Option<usize>,

@@ -202,6 +202,26 @@ fn an_iteration_that_can_never_fit_is_refused() {
     assert!(text.contains("budget 20 MiB") && text.contains("6 MiB by 1 other job"), "{text}");
 }
 
+/// A claim is as far above what the iterations took as they have exceeded it lately, by one region at
+/// least.
+#[test]
+fn the_margin_is_what_the_iterations_have_shown() {
+    let (device, pool) = pool(200, TimeShift::default());
+    let mut job = Waves::join(&device, &pool, 1, &[100, 28], 3);
+    let mut claim_after = |wave: &[u64], times| {
+        (job.wave, job.left) = (wave.to_vec(), times);
+        run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
+        pool.snapshot().jobs[0].claim
+    };
+    assert_eq!(claim_after(&[100, 28], 3), Some(regions(128 + 1)), "it repeats exactly");
+    assert_eq!(claim_after(&[100, 38], 1), Some(regions(138 + 10)));
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(138 + 10)), "the envelope of the last two");
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(120 + 10)));
+    assert_eq!(claim_after(&[100, 33], 1), Some(regions(133 + 13)));
+    assert_eq!(claim_after(&[100, 20], 7), Some(regions(120 + 13)));
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(120 + 1)), "eight iterations ago");
+}
+
 /// I1: memory freed by the program but not yet passed by the device stays charged.
 #[test]
 fn freed_memory_is_charged_until_its_fence_has_passed() {

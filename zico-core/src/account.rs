@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
+use crate::margin::Margin;
 use crate::memory::Memory;
 use crate::policy::Tenant;
 use crate::profile::{Profile, Recorder, Step};
@@ -15,9 +16,6 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
-
-/// A claim is taken to be larger by this part of it, and one region: iterations vary a little.
-const CLAIM_MARGIN: u32 = 64;
 
 /// What a job and the pool share without a lock: the job's progress, and how far it may come before
 /// a waiting job wants to be looked at again.
@@ -80,6 +78,8 @@ pub(crate) struct Run {
     denied_at: Progress,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     carried: u32,
+    /// By how many regions it has held more than its profile had promised from there on.
+    exceeded: u32,
     recorder: Recorder,
 }
 
@@ -125,6 +125,8 @@ pub(crate) struct Account<D: Device> {
     last: Option<Profile>,
     /// The last two iterations made the same number of operations.
     pub(crate) settled: bool,
+    /// What is added to the profile's claim: what the last iterations have exceeded it by.
+    margin: Margin,
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
@@ -175,6 +177,7 @@ impl<D: Device> Account<D> {
             profile: declared.map(Arc::new),
             last: None,
             settled: false,
+            margin: Margin::default(),
             iterations: 0,
             peak: 0,
             peak_leased: 0,
@@ -308,14 +311,28 @@ impl<D: Device> Account<D> {
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
-    /// ones, as far as its profile tells. Where exactly the demand falls is believed once two
-    /// iterations in a row have made the same number of operations.
-    fn ahead(&self) -> Option<u32> {
+    /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        Some(self.promised()?.saturating_add(self.margin.regions()))
+    }
+
+    /// The same without the margin. Where exactly the demand falls is believed once two iterations in
+    /// a row have made the same number of operations.
+    fn promised(&self) -> Option<u32> {
         let profile = self.profile.as_ref()?;
         let ahead =
             if self.settled { profile.claim_from(self.progress()) } else { profile.claim() };
-        let margin = ahead.value() / CLAIM_MARGIN + 1;
-        Some(ahead.value() + margin)
+        Some(ahead.value())
+    }
+
+    /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
+    /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
+    pub(crate) fn note_excess(&mut self) {
+        let promised = self.promised().filter(|_| self.iterations > 1);
+        let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
+        if let Some(run) = self.run() {
+            run.exceeded = run.exceeded.max(excess);
+        }
     }
 
     /// The job's claim in the banker's test, if it were to hold `extra` regions more. `most` is what
@@ -353,6 +370,7 @@ impl<D: Device> Account<D> {
             asked: 0,
             denied_at: Progress::ZERO,
             carried: self.ephemeral(),
+            exceeded: 0,
             recorder: Recorder::default(),
         });
         self.note(now);
@@ -397,6 +415,7 @@ impl<D: Device> Account<D> {
             return false;
         };
         let length = run.elapsed(now);
+        self.margin.note(run.exceeded);
         let newest = run.recorder.finish(operations, length);
         self.meter(now);
         self.profile = Some(Arc::new(match &self.last {

@@ -150,6 +150,7 @@ impl<D: Device> Ledger<D> {
         if let Some(run) = account.run() {
             run.resume(now);
         }
+        account.note_excess();
         account.note(now);
         core::mem::take(&mut account.denied)
     }

@@ -80,6 +80,7 @@ mod lease;
 mod ledger;
 mod lifetime;
 mod mapping;
+mod margin;
 mod memory;
 pub mod policy;
 mod pool;

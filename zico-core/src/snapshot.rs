@@ -92,6 +92,10 @@ pub struct JobSnapshot {
     pub largest_free: Bytes,
     /// Iterations that have ended.
     pub iterations: u64,
+    /// The most that its iteration is taken to hold from now to its end, beside what persists: what
+    /// recent iterations took, and a margin of what they have exceeded that by. Between iterations:
+    /// of the next one. None while nothing is known.
+    pub claim: Option<Bytes>,
 }
 
 /// What has happened in a pool since it was made.
@@ -152,6 +156,7 @@ impl Snapshot {
             stranded: Bytes::ZERO,
             largest_free: Bytes::ZERO,
             iterations: account.iterations,
+            claim: account.ahead().map(|ahead| bytes(ahead as usize)),
         };
         let snapshot = Self {
             budget: bytes(ledger.target as usize),
