@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
-use crate::margin::Margin;
 use crate::memory::Memory;
+use crate::outlook::Outlook;
 use crate::policy::Tenant;
-use crate::profile::{Profile, Recorder, Step};
+use crate::profile::{Recorder, Step};
+use crate::signature::Signature;
 use crate::snapshot::Activity;
 use crate::space::{Moment, Space};
 use crate::stats::{Counter, Stats};
@@ -120,13 +121,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) used: MemoryTime,
     /// What was charged to it when it was last looked at in an iteration, and when that was.
     metered: Option<(Ticks, u32)>,
-    /// The envelope of the last two iterations; before the first, what it has declared.
-    pub(crate) profile: Option<Arc<Profile>>,
-    last: Option<Profile>,
-    /// The last two iterations made the same number of operations.
-    pub(crate) settled: bool,
-    /// What is added to the profile's claim: what the last iterations have exceeded it by.
-    margin: Margin,
+    /// What its next or running iteration is expected to do.
+    pub(crate) outlook: Outlook,
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
@@ -156,7 +152,6 @@ impl<D: Device> Account<D> {
         memory: Arc<Mutex<Memory<D>>>,
         terms: Terms,
     ) -> Self {
-        let declared = terms.declared.map(|maximum| Profile::flat(Regions::new(maximum)));
         Self {
             name,
             stream,
@@ -174,10 +169,7 @@ impl<D: Device> Account<D> {
             passed_over: 0,
             used: MemoryTime::ZERO,
             metered: None,
-            profile: declared.map(Arc::new),
-            last: None,
-            settled: false,
-            margin: Margin::default(),
+            outlook: Outlook::of(terms.declared),
             iterations: 0,
             peak: 0,
             peak_leased: 0,
@@ -246,7 +238,7 @@ impl<D: Device> Account<D> {
     pub(crate) fn tenant(&self) -> Tenant {
         let iterations = self.terms.iterations;
         Tenant {
-            profile: self.profile.clone(),
+            profile: self.outlook.profile().cloned(),
             activity: self.activity(),
             progress: self.progress(),
             persistent: Regions::new(self.persistent()),
@@ -303,7 +295,7 @@ impl<D: Device> Account<D> {
 
     /// Where in its iterations the job is.
     pub(crate) fn moment(&self) -> Moment {
-        let part = self.profile.as_ref().map(|profile| {
+        let part = self.outlook.profile().map(|profile| {
             let all = u64::from(profile.operations().value()).max(1);
             u32::try_from(u64::from(self.progress().value()) * 64 / all).unwrap_or(63).min(63)
         });
@@ -313,22 +305,13 @@ impl<D: Device> Account<D> {
     /// The most regions that the running iteration may still come to hold, beside the persistent
     /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
     pub(crate) fn ahead(&self) -> Option<u32> {
-        Some(self.promised()?.saturating_add(self.margin.regions()))
-    }
-
-    /// The same without the margin. Where exactly the demand falls is believed once two iterations in
-    /// a row have made the same number of operations.
-    fn promised(&self) -> Option<u32> {
-        let profile = self.profile.as_ref()?;
-        let ahead =
-            if self.settled { profile.claim_from(self.progress()) } else { profile.claim() };
-        Some(ahead.value())
+        self.outlook.ahead(self.progress())
     }
 
     /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
     /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
     pub(crate) fn note_excess(&mut self) {
-        let promised = self.promised().filter(|_| self.iterations > 1);
+        let promised = self.outlook.promised(self.progress()).filter(|_| self.iterations > 1);
         let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
         if let Some(run) = self.run() {
             run.exceeded = run.exceeded.max(excess);
@@ -405,8 +388,8 @@ impl<D: Device> Account<D> {
         }
     }
 
-    /// Ends the iteration and folds what it took into the profile.
-    pub(crate) fn end(&mut self, now: Ticks) -> bool {
+    /// Ends the iteration, which has made these allocations, and learns from what it took.
+    pub(crate) fn end(&mut self, now: Ticks, signature: Signature) -> bool {
         let operations = self.pulse.progress();
         if !matches!(self.phase, Phase::Running(_)) {
             return false;
@@ -415,15 +398,10 @@ impl<D: Device> Account<D> {
             return false;
         };
         let length = run.elapsed(now);
-        self.margin.note(run.exceeded);
+        let exceeded = run.exceeded;
         let newest = run.recorder.finish(operations, length);
         self.meter(now);
-        self.profile = Some(Arc::new(match &self.last {
-            Some(older) => newest.envelope(older),
-            None => newest.clone(),
-        }));
-        self.settled = self.last.as_ref().is_some_and(|last| last.operations() == operations);
-        self.last = Some(newest);
+        self.outlook.learn(newest, signature, exceeded);
         self.iterations += 1;
         true
     }

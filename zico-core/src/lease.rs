@@ -79,8 +79,8 @@ impl<D: Device> Ledger<D> {
         let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
         let own = self.accounts.get(&job)?;
         let own_kept = u64::from(own.kept());
-        let needs = |account: &Account<D>| match &account.profile {
-            Some(profile) if stays => account.persistent().saturating_add(profile.claim().value()),
+        let needs = |account: &Account<D>| match account.outlook.largest() {
+            largest if stays && largest > 0 => account.persistent().saturating_add(largest),
             _ => 0,
         };
         // What all others keep and what one of them needs beside that, at most.

@@ -10,6 +10,7 @@ use crate::error::FreeError;
 use crate::habits::{Habits, Ordinal};
 use crate::lifetime::Lifetime;
 use crate::region::JobKey;
+use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Stats};
 use crate::streams::{Parked, Wait};
 use crate::units::{Addr, Bytes};
@@ -137,6 +138,9 @@ pub(crate) struct Memory<D: Device> {
     serial: u64,
     pub(crate) stats: Stats,
     pub(crate) habits: Habits,
+    /// Of the running iteration's allocations, and the mark that the last one of them has reached.
+    pub(crate) signature: Signature,
+    pub(crate) mark: Option<Mark>,
     /// Of the blocks whose lifetime is learned, by arena and slot.
     ordinals: [Vec<Ordinal>; 3],
     /// By serial.
@@ -162,6 +166,8 @@ impl<D: Device> Memory<D> {
             serial: 0,
             stats: Stats::default(),
             habits: Habits::default(),
+            signature: Signature::default(),
+            mark: None,
             ordinals: [const { Vec::new() }; 3],
             notes: BTreeMap::new(),
             parked: Vec::new(),
@@ -169,6 +175,18 @@ impl<D: Device> Memory<D> {
             hungry: false,
             streams_known: Vec::new(),
         }
+    }
+
+    /// An iteration begins.
+    pub(crate) fn begin(&mut self) {
+        self.habits.begin();
+        (self.signature, self.mark) = (Signature::default(), None);
+    }
+
+    /// The first mark of the running iteration, if an allocation of this size is to be its first.
+    #[inline]
+    pub(crate) fn first_mark(&self, size: u64) -> Option<Mark> {
+        self.signature.first(size).filter(|_| self.habits.is_inside())
     }
 
     /// Which arena a request goes to now.
@@ -207,6 +225,9 @@ impl<D: Device> Memory<D> {
         // A range lies within the address space, and the block within the range.
         let address = base.checked_add(Bytes::new(arena.start(slot)))?;
         self.stats.place(bytes, Bytes::new(size));
+        if self.habits.is_inside() {
+            self.mark = self.signature.push(size);
+        }
         let learned = request.lifetime.is_none();
         if learned {
             self.learn(lifetime, slot, size);

@@ -131,8 +131,8 @@ impl<D: Device> Ledger<D> {
         }
         let kept = self.kept().saturating_add(floor);
         let fits = |account: &Account<D>| {
-            let claim = account.profile.as_ref().map_or(0, |profile| profile.claim().value());
-            let need = account.persistent().saturating_add(claim).max(account.kept());
+            let largest = account.outlook.largest();
+            let need = account.persistent().saturating_add(largest).max(account.kept());
             kept.saturating_sub(account.kept()).saturating_add(need) <= self.target
         };
         self.accounts.values().all(fits) && kept <= self.target && self.is_safe_with(None, 0, floor)

@@ -16,11 +16,13 @@ mod outcome;
 mod policies;
 mod program;
 mod solo;
+mod vary;
 mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use solo::{Needs, Solo, needs, solo};
+pub use vary::varied;
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
