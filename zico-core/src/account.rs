@@ -18,6 +18,9 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 
+/// A detected iteration has not ended while the job holds more than this part of what it has held at most.
+const CARRIED_PARTS: u32 = 64;
+
 /// What a job and the pool share without a lock: the job's progress, and how far it may come before
 /// a waiting job wants to be looked at again.
 pub(crate) struct Pulse {
@@ -113,6 +116,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) fences: VecDeque<Fence<D::Event>>,
     pub(crate) phase: Phase,
     pub(crate) terms: Terms,
+    /// It does not mark its iterations: it waits for one to begin within an allocation.
+    pub(crate) unmarked: bool,
     /// The most that it may hold.
     pub(crate) cap: u32,
     /// How often it was put behind jobs that had asked later, since it has waited.
@@ -164,6 +169,7 @@ impl<D: Device> Account<D> {
             pending: Vec::new(),
             fences: VecDeque::new(),
             phase: Phase::Idle,
+            unmarked: terms.detect,
             terms,
             cap: u32::MAX,
             passed_over: 0,
@@ -215,7 +221,8 @@ impl<D: Device> Account<D> {
 
     /// What others cannot have, whether an iteration of the job runs or not.
     pub(crate) fn kept(&self) -> u32 {
-        self.persistent().max(self.terms.floor)
+        let held = if self.is_captive() { self.leased_total() } else { self.persistent() };
+        held.max(self.terms.floor)
     }
 
     /// What others cannot have now, if it were to hold `extra` regions more.
@@ -257,6 +264,23 @@ impl<D: Device> Account<D> {
     /// Whether the device has passed all that the job has ever given up.
     pub(crate) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.passed + 1 == self.batch
+    }
+
+    /// Whether it holds memory of its last iteration that it may free any time.
+    pub(crate) fn may_free(&self) -> bool {
+        !self.is_running() && self.ephemeral() > 0 && !self.is_captive()
+    }
+
+    /// Whether it waits for its iteration to begin within an allocation, and frees nothing meanwhile.
+    fn is_captive(&self) -> bool {
+        self.unmarked && matches!(self.phase, Phase::Waiting(_))
+    }
+
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
+    /// next to nothing.
+    pub(crate) fn may_turn(&self) -> bool {
+        let most = self.peak_leased.saturating_sub(self.persistent());
+        self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -14,6 +14,7 @@ use crate::desk::Desk;
 use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
+use crate::outlook::{Before, Outlook};
 use crate::region::JobKey;
 use crate::signature::{Mark, Signature};
 use crate::units::{Bytes, Progress, Regions, Ticks};
@@ -101,10 +102,23 @@ impl<D: Device> Ledger<D> {
     /// it since, and what others were refused because of it they may get. What raises its claim counts
     /// only if all running iterations can still finish in some order; else it stays what was promised.
     pub(crate) fn recognise(&mut self, job: JobKey, mark: Mark) -> bool {
+        self.expect_else(job, |outlook| outlook.recognise(mark))
+    }
+
+    /// Nobody knows any more where a running iteration ends. The same holds for its claim.
+    pub(crate) fn lose(&mut self, job: JobKey) -> bool {
+        self.expect_else(job, Outlook::lose)
+    }
+
+    fn expect_else(
+        &mut self,
+        job: JobKey,
+        change: impl FnOnce(&mut Outlook) -> Option<Before>,
+    ) -> bool {
         let account = self.accounts.get_mut(&job).filter(|account| account.is_running());
         let Some(account) = account else { return false };
         let progress = account.progress();
-        let Some(before) = account.outlook.recognise(mark) else { return false };
+        let Some(before) = change(&mut account.outlook) else { return false };
         let rises = match (before.promised(progress), account.outlook.promised(progress)) {
             (Some(before), Some(now)) => now > before,
             (before, _) => before.is_some(),

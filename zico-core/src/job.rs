@@ -40,6 +40,7 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If it can never start, or has started already.
     pub fn begin(&self) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
         self.ask(None)
     }
 
@@ -60,6 +61,7 @@ impl<D: Device> Job<D> {
     /// }
     /// ```
     pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
         self.ask(Some(shape))
     }
 
@@ -94,6 +96,11 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {
+        self.mark_by_hand();
+        self.close()
+    }
+
+    pub(crate) fn close(&self) -> Result<(), NotRunning> {
         self.unpark(true);
         // A failure leaves the batch open; the next poll fences it.
         let _ = self.shared.fence(self.key);
@@ -124,6 +131,11 @@ impl<D: Device> Job<D> {
             return Err(self.invalid(request));
         };
         let mut memory = self.memory.lock();
+        if memory.marker.is_some() {
+            drop(memory);
+            self.mark(request, size)?;
+            memory = self.memory.lock();
+        }
         if let Some(mark) = memory.first_mark(size) {
             // While the iteration has nothing yet its claim may rise as high as it has to.
             drop(memory);

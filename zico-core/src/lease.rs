@@ -250,8 +250,7 @@ impl<D: Device> Ledger<D> {
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
-                    // What it has kept from its last iteration it may free at any time.
-                    Phase::Idle | Phase::Waiting(_) => account.ephemeral() == 0,
+                    Phase::Idle | Phase::Waiting(_) => !account.may_free(),
                 }
         };
         self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)

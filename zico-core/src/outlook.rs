@@ -129,6 +129,8 @@ pub(crate) struct Outlook {
     now: Option<Expected>,
     /// What the job says of the iteration that is to come or runs.
     told: Option<u64>,
+    /// Nobody knows any more where the running iteration ends.
+    lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
     marks: Vec<u64>,
     news: News,
@@ -191,7 +193,7 @@ impl Outlook {
     /// The running iteration has made its allocations up to a mark. What had been expected until then,
     /// if that is something else than now. O(shapes).
     pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Before> {
-        if self.told.is_some() || self.marks.len() != mark.power as usize {
+        if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
             return None;
         }
         self.marks.push(mark.hash);
@@ -200,6 +202,17 @@ impl Outlook {
             return None;
         }
         self.now.replace(next).map(Before)
+    }
+
+    /// The running iteration may go on for ever, and need whatever there is. What had been expected until
+    /// then.
+    pub(crate) fn lose(&mut self) -> Option<Before> {
+        if core::mem::replace(&mut self.lost, true) {
+            return None;
+        }
+        let now = self.now.as_mut()?;
+        let unknown = Expected { wave: now.wave.clone(), settled: false, height: None };
+        Some(Before(core::mem::replace(now, unknown)))
     }
 
     /// What was expected before still is.
@@ -255,7 +268,7 @@ impl Outlook {
         usual.height = usual.height.map(|height| height.max(self.news.highest()));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
-        self.told = None;
+        (self.told, self.lost) = (None, false);
         self.marks.clear();
     }
 
@@ -337,7 +350,9 @@ mod tests {
     fn eight_shapes_are_kept() {
         let mut outlook = Outlook::default();
         let firsts = || 0..9;
-        (0..3).for_each(|_| firsts().take(8).for_each(|first| drop(run(&mut outlook, first, 30))));
+        for first in firsts().take(8).cycle().take(24) {
+            run(&mut outlook, first, 30);
+        }
         let known = |outlook: &mut Outlook, first| run(outlook, first, 30)[1] == Some(30);
         assert!(firsts().take(8).all(|first| known(&mut outlook, first)));
         run(&mut outlook, 8, 31);
@@ -351,7 +366,8 @@ mod tests {
     #[test]
     fn where_the_demand_falls_is_believed_of_a_shape_that_was_seen_twice() {
         let mut outlook = Outlook::default();
-        (0..2).for_each(|_| drop(run(&mut outlook, 1, 50)));
+        run(&mut outlook, 1, 50);
+        run(&mut outlook, 1, 50);
         run(&mut outlook, 2, 30);
         let late = Progress::new(7);
         outlook.recognise(Signature::default().first(2).unwrap());

@@ -21,6 +21,7 @@ pub struct JobConfig {
     pub(crate) cap: Option<Bytes>,
     pub(crate) declared: Option<Bytes>,
     pub(crate) iterations: Option<u64>,
+    pub(crate) detect: bool,
 }
 
 impl JobConfig {
@@ -77,6 +78,20 @@ impl JobConfig {
         self.iterations = Some(iterations);
         self
     }
+
+    /// The job does not mark its iterations: where they begin is detected from the order of its
+    /// allocations, and [`Job::detected`](crate::Job::detected) says how sure that is. Until then, and
+    /// whenever the order stops to repeat, what the job does counts as one iteration; with nothing
+    /// [declared](Self::declare) the first one runs alone. An allocation with which an iteration begins
+    /// is [`Busy`](crate::AllocError::Busy) for as long as that may not start.
+    ///
+    /// Takes three quarters of a mebibyte of the host's memory. A job that calls
+    /// [`begin`](crate::Job::begin) after all is believed.
+    #[must_use]
+    pub fn detect_iterations(mut self) -> Self {
+        self.detect = true;
+        self
+    }
 }
 
 impl From<&str> for JobConfig {
@@ -99,6 +114,7 @@ pub(crate) struct Terms {
     pub(crate) cap: Option<u32>,
     pub(crate) declared: Option<u32>,
     pub(crate) iterations: Option<u64>,
+    pub(crate) detect: bool,
 }
 
 impl Terms {
@@ -118,6 +134,7 @@ impl Terms {
             cap,
             declared: config.declared.map(up),
             iterations: config.iterations,
+            detect: config.detect,
         })
     }
 }

@@ -83,6 +83,7 @@ impl<D: Device> Job<D> {
     }
 
     async fn started(&self, shape: Option<u64>) -> Result<(), BeginError> {
+        self.mark_by_hand();
         let _place = Place(self);
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);

@@ -152,6 +152,8 @@ pub struct ReplayConfig {
     /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
     /// says how many iterations it is to do. Names are those of the traces.
     pub jobs: Vec<JobConfig>,
+    /// The jobs do not mark their iterations: the pool detects them.
+    pub detect: bool,
     /// How the jobs meet the device.
     pub machine: Machine,
 }
@@ -167,6 +169,7 @@ impl ReplayConfig {
             hand_over: HandOver::default(),
             iterations: 20,
             jobs: Vec::new(),
+            detect: false,
             machine: Machine::default(),
         }
     }
