@@ -211,8 +211,9 @@ impl Detector {
 
     /// Takes a size into the rolling hash, and the one that leaves the window out of it.
     fn roll(&mut self, size: u32) {
+        const { assert!(WINDOW == 16, "the power below") };
         const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
-        const OLDEST: u64 = BASE.wrapping_pow(WINDOW as u32);
+        const OLDEST: u64 = BASE.wrapping_pow(16);
         let oldest = self.count.checked_sub(WINDOW).map_or(0, |i| self.entry(i).size);
         self.rolling = self
             .rolling
@@ -233,7 +234,6 @@ const fn slot(at: u64) -> usize {
     (at % REMEMBERED as u64) as usize
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half of the bits")]
 const fn folded(size: u64) -> u32 {
     (mixed(0, size) >> 32) as u32
 }

@@ -183,7 +183,7 @@ impl Outlook {
         let changed = core::mem::replace(&mut self.told, told) != told;
         if changed {
             self.now = match told {
-                Some(shape) => self.told(shape).or_else(|| self.new()),
+                Some(shape) => self.told(shape).or_else(|| self.unlike_any()),
                 None => self.usual.clone(),
             };
         }
@@ -197,7 +197,7 @@ impl Outlook {
             return None;
         }
         self.marks.push(mark.hash);
-        let next = self.alike().or_else(|| self.new())?;
+        let next = self.alike().or_else(|| self.unlike_any())?;
         if self.now.as_ref().is_some_and(|now| now.is(&next)) {
             return None;
         }
@@ -238,7 +238,7 @@ impl Outlook {
     }
 
     /// What is expected of an iteration that is like none before.
-    fn new(&self) -> Option<Expected> {
+    fn unlike_any(&self) -> Option<Expected> {
         let usual = self.usual.clone()?;
         let height = self.news.next().or(self.declared);
         let known = height.is_some();

@@ -114,11 +114,11 @@ mod tests {
             let stats = again.stats().iterations;
             assert_eq!((stats.len(), again.setup()), (5, trace.setup()), "{name}");
             for (i, stats) in stats.iter().enumerate() {
-                let same = recorded[[0, 1, 2, 1, 2][i]];
+                let same = &recorded[[0, 1, 2, 1, 2][i]];
                 assert_eq!((stats.peak, stats.work), (same.peak, same.work), "{name} {i}");
             }
-            let more = varied(&trace, &[1.0, 1.0, 1.0, 1.3]).unwrap().stats().iterations[3];
-            let kept = trace.stats().iterations[1].kept;
+            let more = &varied(&trace, &[1.0, 1.0, 1.0, 1.3]).unwrap().stats().iterations[3];
+            let kept = stats[3].persistent_at_start;
             let wave = |peak: Bytes| peak.saturating_sub(kept).value() as f64;
             let grown = wave(more.peak) / wave(stats[3].peak);
             assert!((grown - 1.3).abs() < 0.01, "{name}: {grown}");
