@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         region: Some(needs.region),
         policy,
         jobs,
+        detect: false,
         hand_over: args.hand_over.into(),
         iterations: args.iterations,
         machine,
