@@ -208,12 +208,14 @@ fn a_free_wakes_another_thread_of_the_job() {
 fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
     let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
     let (greedy, good) = (setup.join("greedy"), setup.join("good"));
-    setup.learn(&greedy, &[1]);
+    setup.learn(&greedy, &[3]);
     setup.learn(&good, &[4, 3]);
     let (greedy, good) = (greedy.0, good.0);
     greedy.begin().unwrap();
     good.begin().unwrap();
     good.alloc(blocks(4)).unwrap();
+    // It begins as always; what comes then is more than the other one can do without.
+    greedy.alloc(blocks(3)).unwrap();
     greedy.alloc(blocks(2)).unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut beyond = pin!(greedy.alloc_async(blocks(5)));
@@ -232,10 +234,10 @@ fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
 
 #[test]
 fn a_request_that_was_given_up_is_nobodys_deadlock() {
-    let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
+    let setup = Setup::new(11, |config| config.policy(Box::new(Reckless)));
     let (prober, other) = (setup.join("prober"), setup.join("other"));
     setup.learn(&prober, &[4, 1]);
-    setup.learn(&other, &[3]);
+    setup.learn(&other, &[5]);
     let (prober, other) = (prober.0, other.0);
     prober.begin().unwrap();
     other.begin().unwrap();

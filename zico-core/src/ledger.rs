@@ -17,6 +17,7 @@ use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::signature::Signature;
 use crate::snapshot::Counts;
 use crate::space::Space;
 use crate::sync::Arc;
@@ -145,7 +146,7 @@ impl<D: Device> Ledger<D> {
         }
         self.waiting.retain(|&waiting| waiting != job);
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.end(now);
+            account.end(now, Signature::default());
             account.phase = Phase::Idle;
             account.gone = true;
             account.joins.extend(streams);

@@ -15,6 +15,7 @@ use crate::error::{JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
+use crate::marker::Marker;
 use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
 use crate::shared::Shared;
@@ -190,7 +191,9 @@ impl<D: Device> Pool<D> {
         let bases = Lifetime::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let memory = Arc::new(Mutex::new(Memory::new(key, bases, shared.region, len)));
+        let mut memory = Memory::new(key, bases, shared.region, len);
+        memory.marker = config.detect.then(Marker::new);
+        let memory = Arc::new(Mutex::new(memory));
         let name = match config.name {
             // As the how manieth it joins: the upper half of a key tells pools apart.
             name if name.is_empty() => format!("job {}", key & u64::from(u32::MAX)),

@@ -85,6 +85,7 @@ impl Tests<'_> {
             region: Some(self.needs.region),
             policy: kind,
             hand_over: self.args.run.hand_over.into(),
+            detect: false,
             iterations: self.args.run.iterations,
             jobs: self.needs.terms(kind, budget),
             machine: self.machine.clone(),

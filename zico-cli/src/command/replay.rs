@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         region: Some(needs.region),
         policy,
         jobs: needs.terms(policy, budget),
+        detect: false,
         hand_over: args.run.hand_over.into(),
         iterations: args.run.iterations,
         machine,

@@ -17,12 +17,14 @@ mod policies;
 mod program;
 mod solo;
 mod trial;
+mod vary;
 mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use solo::{Needs, Solo, needs, solo};
 pub use trial::{Figures, Trial, fairness, trial};
+pub use vary::varied;
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
@@ -153,6 +155,8 @@ pub struct ReplayConfig {
     /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
     /// says how many iterations it is to do. Names are those of the traces.
     pub jobs: Vec<JobConfig>,
+    /// The jobs do not mark their iterations: the pool detects them.
+    pub detect: bool,
     /// How the jobs meet the device.
     pub machine: Machine,
 }
@@ -168,6 +172,7 @@ impl ReplayConfig {
             hand_over: HandOver::default(),
             iterations: 20,
             jobs: Vec::new(),
+            detect: false,
             machine: Machine::default(),
         }
     }
