@@ -119,7 +119,7 @@ fn costs() -> Done {
         let _ = take_call_costs();
         for _ in 0..TIMES {
             let memory = device.create(size)?;
-            device.map(&range, Bytes::ZERO, &memory)?;
+            device.map(&range, Bytes::ZERO, &[&memory])?;
             device.unmap(&range, Bytes::ZERO, size)?;
             device.destroy(memory).map_err(|refused| refused.error)?;
         }
@@ -261,7 +261,7 @@ fn mapped(
     memory: &CudaMemory,
 ) -> Result<(CudaRange, impl Fn(u32) -> Pattern + use<>), zico_cuda::CudaError> {
     let range = bench.reserve(SHARED, bench.caps().granularity)?;
-    bench.map(&range, Bytes::ZERO, memory)?;
+    bench.map(&range, Bytes::ZERO, &[memory])?;
     let addr = bench.base(&range);
     Ok((range, move |seed| Pattern { addr, len: SHARED, stride: 4, seed }))
 }

@@ -86,7 +86,7 @@ impl Device for CudaBench {
         self.device.destroy(memory)
     }
 
-    fn map(&self, range: &CudaRange, at: Bytes, memory: &CudaMemory) -> Result<(), CudaError> {
+    fn map(&self, range: &CudaRange, at: Bytes, memory: &[&CudaMemory]) -> Result<(), CudaError> {
         self.device.map(range, at, memory)
     }
 

@@ -135,7 +135,12 @@ impl Device for Hook {
         self.device.destroy(memory).map_err(refused)
     }
 
-    fn map(&self, range: &Self::Range, at: Bytes, memory: &Self::Memory) -> Result<(), HookError> {
+    fn map(
+        &self,
+        range: &Self::Range,
+        at: Bytes,
+        memory: &[&Self::Memory],
+    ) -> Result<(), HookError> {
         self.call(Operation::Map, |device| device.map(range, at, memory))
     }
 

@@ -22,7 +22,9 @@ pub struct Waves {
     /// Its stream.
     pub stream: MockStream,
     /// The blocks of one iteration, in regions.
-    wave: Vec<u64>,
+    pub wave: Vec<u64>,
+    /// What the job says of its iterations' shape.
+    pub shape: Option<u64>,
     live: Vec<Block>,
     /// How many of the iteration's operations are done; none while it has not begun.
     pub at: Option<usize>,
@@ -56,7 +58,15 @@ impl Waves {
         if kept > 0 {
             job.alloc(Request::new(regions(kept), Lifetime::Persistent)).unwrap();
         }
-        Self { job, stream, wave: wave.to_vec(), live: Vec::new(), at: None, left: times }
+        Self {
+            job,
+            stream,
+            wave: wave.to_vec(),
+            shape: None,
+            live: Vec::new(),
+            at: None,
+            left: times,
+        }
     }
 
     /// Does the next thing, if it may. Whether it did, or has nothing left to do.
@@ -65,7 +75,9 @@ impl Waves {
             return true;
         }
         let Some(at) = self.at else {
-            let started = self.job.begin().unwrap() == Begin::Started;
+            let begin =
+                self.shape.map_or_else(|| self.job.begin(), |shape| self.job.begin_as(shape));
+            let started = begin.unwrap() == Begin::Started;
             self.at = started.then_some(0);
             return started;
         };

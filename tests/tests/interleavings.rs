@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 
 use zico_core::policy::{Exclusive, Unmanaged};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Features, HandOver, Job, Lifetime, Pool, PoolConfig, Request,
-    Ticks,
+    AllocError, Begin, Block, Bytes, Features, HandOver, Job, JobConfig, Lifetime, Pool,
+    PoolConfig, Request, Ticks,
 };
 use zico_mock::{Access, MockConfig, MockDevice, MockStream, Operation, Utilisation};
 use zico_tests::hook::{Hook, HookError, When};
@@ -208,12 +208,14 @@ fn a_free_wakes_another_thread_of_the_job() {
 fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
     let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
     let (greedy, good) = (setup.join("greedy"), setup.join("good"));
-    setup.learn(&greedy, &[1]);
+    setup.learn(&greedy, &[3]);
     setup.learn(&good, &[4, 3]);
     let (greedy, good) = (greedy.0, good.0);
     greedy.begin().unwrap();
     good.begin().unwrap();
     good.alloc(blocks(4)).unwrap();
+    // It begins as always; what comes then is more than the other one can do without.
+    greedy.alloc(blocks(3)).unwrap();
     greedy.alloc(blocks(2)).unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut beyond = pin!(greedy.alloc_async(blocks(5)));
@@ -232,10 +234,10 @@ fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
 
 #[test]
 fn a_request_that_was_given_up_is_nobodys_deadlock() {
-    let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
+    let setup = Setup::new(11, |config| config.policy(Box::new(Reckless)));
     let (prober, other) = (setup.join("prober"), setup.join("other"));
     setup.learn(&prober, &[4, 1]);
-    setup.learn(&other, &[3]);
+    setup.learn(&other, &[5]);
     let (prober, other) = (prober.0, other.0);
     prober.begin().unwrap();
     other.begin().unwrap();
@@ -413,4 +415,15 @@ fn an_alignment_is_a_power_of_two() {
         assert!(matches!(job.alloc(request), Err(AllocError::Invalid { .. })), "{align}");
     }
     job.alloc(blocks(1).aligned(Bytes::new(1))).unwrap();
+}
+
+/// Whoever reads an error has to be able to tell the jobs apart.
+#[test]
+fn jobs_without_a_name_have_a_number() {
+    let setup = Setup::new(4, |config| config);
+    let stream = setup.device.add_stream();
+    let jobs = [(); 2].map(|()| setup.pool.join(JobConfig::default(), stream).unwrap());
+    let snapshot = setup.pool.snapshot().to_string();
+    assert!(snapshot.contains("job 1") && snapshot.contains("job 2"), "{snapshot}");
+    drop(jobs);
 }

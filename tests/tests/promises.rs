@@ -202,6 +202,80 @@ fn an_iteration_that_can_never_fit_is_refused() {
     assert!(text.contains("budget 20 MiB") && text.contains("6 MiB by 1 other job"), "{text}");
 }
 
+/// A claim is as far above what the iterations took as they have exceeded it lately, by one region at
+/// least.
+#[test]
+fn the_margin_is_what_the_iterations_have_shown() {
+    let (device, pool) = pool(200, TimeShift::default());
+    let mut job = Waves::join(&device, &pool, 1, &[100, 28], 3);
+    job.shape = Some(7);
+    let mut claim_after = |wave: &[u64], times| {
+        (job.wave, job.left) = (wave.to_vec(), times);
+        run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
+        job.left = 1;
+        assert!(job.step(&device), "the next one begins");
+        pool.snapshot().jobs[0].claim
+    };
+    assert_eq!(claim_after(&[100, 28], 3), Some(regions(128 + 1)), "it repeats exactly");
+    assert_eq!(claim_after(&[100, 38], 1), Some(regions(138 + 10)));
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(138 + 10)), "the envelope of the last two");
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(120 + 10)));
+    assert_eq!(claim_after(&[100, 33], 1), Some(regions(133 + 13)));
+    assert_eq!(claim_after(&[100, 20], 7), Some(regions(120 + 13)));
+    assert_eq!(claim_after(&[100, 20], 1), Some(regions(120 + 1)), "eight iterations ago");
+}
+
+/// What is expected of an iteration is what those of its shape have taken: from its beginning if the job
+/// says which it is, from its first allocation if it does not. One that is new may take anything.
+#[test]
+fn an_iteration_is_known_by_its_first_allocation_or_by_what_the_job_says() {
+    let waves: [&[u64]; 3] = [&[20, 5], &[60, 20], &[40, 9, 2]];
+    for told in [false, true] {
+        let (device, pool) = pool(200, TimeShift::default());
+        let mut job = Waves::join(&device, &pool, 1, &[10], 1);
+        let claim = || pool.snapshot().jobs[0].claim;
+        let known = |regions_: u64| Some(regions(regions_ + 1));
+        // The first iteration is nobody's shape. Then each of them twice.
+        run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
+        for round in 0..3 {
+            for (shape, wave) in waves.into_iter().enumerate() {
+                job.shape = told.then_some(shape as u64);
+                (job.wave, job.left) = (wave.to_vec(), 1);
+                let (largest, own) = (80, wave.iter().sum());
+                assert!(job.step(&device), "it begins");
+                if round > 1 {
+                    assert_eq!(claim(), known(if told { own } else { largest }));
+                }
+                assert!(job.step(&device), "its first block");
+                let expected = if round == 0 { None } else { known(own) };
+                assert_eq!(claim(), expected, "shape {shape}, round {round}, told {told}");
+                run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
+            }
+        }
+    }
+}
+
+/// I6: jobs that suddenly take more do not fail, nor make others fail, as long as each fits alone: what
+/// is known can finish before what is new gets on.
+#[test]
+fn iterations_that_grow_wait_for_those_that_are_known() {
+    let (device, pool) = pool(16, Reckless);
+    let mut jobs: Vec<Waves> =
+        (0..3).map(|_| Waves::join(&device, &pool, 1, &[2, 3, 2], 4)).collect();
+    run_all(&device, &pool, &mut jobs, &[0, 1, 2]);
+    for growth in 1..4 {
+        for job in &mut jobs {
+            job.wave = vec![2 + growth, 3 + growth, 2 + growth];
+            job.left = 3;
+        }
+        if growth == 3 {
+            // More than half of the budget each: 12 of 16 with what the others keep.
+            jobs.iter_mut().for_each(|job| job.wave = vec![5, 6, 1]);
+        }
+        run_all(&device, &pool, &mut jobs, &[0, 1, 2, 2, 1]);
+    }
+}
+
 /// I1: memory freed by the program but not yet passed by the device stays charged.
 #[test]
 fn freed_memory_is_charged_until_its_fence_has_passed() {
@@ -449,4 +523,30 @@ fn a_stray_block_strands_one_region() {
             assert_eq!(job.held().iteration, REGION, "{kib} KiB after {after} blocks");
         }
     }
+}
+
+/// I5 within an iteration: a job that has been denied memory gets it, however soon another job with
+/// short iterations comes back for what it has just given up.
+#[test]
+fn a_job_that_waits_for_memory_is_not_passed_over() {
+    let (device, pool) = pool(10, Reckless);
+    let mut large = Waves::join(&device, &pool, 0, &[5, 4], 6);
+    let mut small = Waves::join(&device, &pool, 0, &[1, 1], u32::MAX);
+    // So that both are known, and the small one is there when the large one needs all there is.
+    (0..12).for_each(|_| _ = large.step(&device));
+    (0..14).for_each(|_| _ = small.step(&device));
+    let before = small.left;
+    for _ in 0..20_000 {
+        if large.left == 0 {
+            break;
+        }
+        // Whenever the large one tries, the small one is in the middle of an iteration.
+        large.step(&device);
+        (0..6).for_each(|_| _ = small.step(&device));
+        device.run_until_idle();
+        pool.poll().unwrap();
+    }
+    let beside = before - small.left;
+    assert_eq!(large.left, 0, "after {beside} iterations of the other:\n{}", pool.snapshot());
+    assert!(beside < 6 * 40, "{beside} iterations of the other");
 }

@@ -82,9 +82,7 @@ fn every_policy_completes(together: &Together) {
         let f = if kind.needs_every_peak() { 1.0 } else { 0.05 };
         let mut config = together.config(f, kind);
         config.iterations = ITERATIONS / 2;
-        if kind == PolicyKind::Static {
-            config.jobs = together.needs.shares(config.budget);
-        }
+        config.jobs = together.needs.terms(kind, config.budget);
         all_went_well(&together.run(&config), config.iterations);
     }
 }
@@ -229,7 +227,7 @@ const EXPANDABLE: [(&str, f64); 8] = [
 fn a_static_share_that_is_too_small_fails_alone() {
     let together = Together::of(&["resnet50", "mobilenet_v2"]);
     let mut config = together.config(1.0, PolicyKind::Static);
-    config.jobs = together.needs.shares(config.budget);
+    config.jobs = together.needs.terms(PolicyKind::Static, config.budget);
     config.jobs[0] = JobConfig::default().cap(Bytes::gib(1));
     let outcome = together.run(&config);
     assert_eq!(outcome.violation_count, 0);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use zico_core::{Bytes, HandOver, Ticks};
 use zico_mock::Utilisation;
-use zico_mock::replay::{Machine, PolicyKind};
+use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
 
 use crate::size::{self, Budget};
 
@@ -29,13 +29,15 @@ Examples:
   zico inspect resnet50 bert-base                what they need, alone and together
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
+  zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico convert profile.json.gz my-job.ztrace     a trace of your own job
   zico devices                                   the CUDA devices of this machine
   zico replay dlrm gnmt --budget f=0.5 --device cuda:0
 
 Exit codes:
   0  all is well
-  1  the replay saw a violation, or a job failed
+  1  the replay saw a violation, or a job failed (a policy that a budget is too small for
+     is no failure of a comparison; jobs that wait for ever are)
   2  bad input, or something that cannot work";
 
 /// What the program can do.
@@ -43,6 +45,8 @@ Exit codes:
 pub enum Command {
     /// Run recorded jobs together under one memory budget
     Replay(Replay),
+    /// Run them under each policy and put what comes of it side by side
+    Compare(Compare),
     /// Show what is in traces, and what the jobs need together
     Inspect(Inspect),
     /// Make a compact .ztrace file of a PyTorch profile
@@ -68,6 +72,45 @@ pub struct Replay {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
+    /// On which device: the simulated one, or a CUDA device (`zico devices` lists them). There the jobs
+    /// run in real time, write patterns to their memory and check them; of the options for the
+    /// simulated device only --scale-time and --run-ahead count
+    #[arg(long, default_value = "mock", value_parser = device, value_name = "mock|cuda:N")]
+    pub device: DeviceName,
+
+    /// How to run them, and what to make of it.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// `zico compare`
+#[derive(Debug, Parser)]
+pub struct Compare {
+    /// Files (PyTorch profiles, plain or gzip, or .ztrace), or names of bundled traces. The same one
+    /// may be given several times
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<String>,
+
+    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for L + F * (S - L),
+    /// where L is the least budget under which the jobs can share and S the sum of their peaks
+    #[arg(
+        short, long, required = true, value_delimiter = ',',
+        value_parser = size::budget, value_name = "SIZE|f=F,..."
+    )]
+    pub budget: Vec<Budget>,
+
+    /// Who decides when an iteration starts, in the order in which they are listed [default: all]
+    #[arg(short, long, value_delimiter = ',', value_name = "POLICY,...")]
+    pub policy: Vec<PolicyName>,
+
+    /// How to run them, and what to make of it.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What `zico replay` and `zico compare` have in common.
+#[derive(Clone, Debug, Parser)]
+pub struct RunArgs {
     /// How memory passes from one job to another
     #[arg(long, default_value = "fenced")]
     pub hand_over: HandOverName,
@@ -85,13 +128,7 @@ pub struct Replay {
     #[command(flatten)]
     pub machine: MachineArgs,
 
-    /// Where to: the simulated device, or a CUDA device (`zico devices` lists them). There the jobs run
-    /// in real time, write patterns to their memory and check them; of the options below only
-    /// --scale-time and --run-ahead count
-    #[arg(long, default_value = "mock", value_parser = device, value_name = "mock|cuda:N")]
-    pub device: DeviceName,
-
-    /// Write a report with a picture of the jobs' memory over time
+    /// Write a report with pictures of the jobs' memory over time
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 
@@ -133,6 +170,11 @@ pub struct MachineArgs {
     #[arg(long, default_value = "5us", value_parser = size::duration, value_name = "DURATION")]
     pub dispatch: Ticks,
 
+    /// Creating, mapping and unmapping memory takes the host no time. Otherwise it takes what it takes
+    /// CUDA on an A100: 29, 38 (and 2 for each region) and 34 us
+    #[arg(long)]
+    pub free_calls: bool,
+
     /// How many launches of a job may be enqueued and not finished
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     pub run_ahead: u64,
@@ -159,6 +201,11 @@ impl MachineArgs {
         Machine {
             time_scale: self.scale_time,
             dispatch: self.dispatch,
+            memory_calls: if self.free_calls {
+                MemoryCallCosts::NONE
+            } else {
+                MemoryCallCosts::default()
+            },
             run_ahead: self.run_ahead,
             utilisation: Utilisation::new(permille).unwrap_or(Utilisation::FULL),
             jitter: self.jitter / 100.0,

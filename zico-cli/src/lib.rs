@@ -11,9 +11,11 @@ mod cuda;
 mod failure;
 pub mod import;
 mod load;
-mod report;
+mod progress;
+pub mod report;
 pub mod size;
 mod table;
+mod timed;
 
 pub use failure::Failure;
 
@@ -47,6 +49,7 @@ impl From<Exit> for ExitCode {
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
         Command::Replay(replay) => command::replay::run(replay),
+        Command::Compare(compare) => command::compare::run(compare),
         Command::Inspect(inspect) => command::inspect::run(inspect),
         Command::Convert(convert) => command::convert::run(convert),
         Command::Devices(devices) => command::devices::run(devices),

@@ -1,24 +1,28 @@
-//! The report: one self-contained HTML file with a picture of the jobs' memory over time.
+//! Reports: self-contained HTML files with pictures of the jobs' memory over time, and curves.
 
+mod areas;
+mod axes;
 mod chart;
+mod curves;
+mod panels;
+
+pub use curves::{Curves, Panel, curves};
 
 use minijinja::{AutoEscape, Environment, context};
-use zico_core::{Bytes, Ticks};
+use zico_core::Bytes;
 use zico_mock::replay::Outcome;
 
 use crate::Failure;
-use crate::command::Summary;
+use crate::command::{Comparison, LEGEND, Summary, Tried, UnderBudget, UnderPolicy};
+use crate::size::ticks;
 
 /// The report of a replay.
-pub(crate) fn html(summary: &Summary, outcome: &Outcome) -> Result<String, Failure> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_template("report.html", include_str!("report.html"))?;
+pub(crate) fn replay(summary: &Summary, outcome: &Outcome) -> Result<String, Failure> {
     let jobs: Vec<minijinja::Value> = summary.jobs.iter().enumerate().map(job_row).collect();
     let budget = Bytes::new(summary.budget_bytes);
     let violations: Vec<String> =
         outcome.violations.iter().take(20).map(ToString::to_string).collect();
-    let page = environment.get_template("report.html")?.render(context! {
+    let page = environment()?.get_template("replay.html")?.render(context! {
         title => summary.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>().join(" + "),
         policy => summary.policy,
         budget => budget.to_string(),
@@ -34,7 +38,7 @@ pub(crate) fn html(summary: &Summary, outcome: &Outcome) -> Result<String, Failu
         violations,
         window => outcome.window.to_string(),
         memory_calls => summary.memory_calls,
-        conditions => summary.conditions(),
+        conditions => summary.conditions.to_string(),
         version => env!("CARGO_PKG_VERSION"),
         jobs,
         chart => minijinja::value::Serde(chart::chart(outcome)),
@@ -42,23 +46,79 @@ pub(crate) fn html(summary: &Summary, outcome: &Outcome) -> Result<String, Failu
     Ok(page)
 }
 
+/// The report of a comparison.
+pub(crate) fn comparison(
+    comparison: &Comparison,
+    trials: &[(Bytes, Vec<Tried>)],
+) -> Result<String, Failure> {
+    let names: Vec<&str> = comparison.jobs.iter().map(|job| job.name.as_str()).collect();
+    let jobs = comparison.jobs.iter().enumerate().map(|(i, job)| {
+        context! {
+            colour => i % areas::COLOURS,
+            name => job.name.as_str(),
+            rate => format!("{:.2}", job.solo_iterations_per_second),
+            peak => Bytes::new(job.solo_peak_bytes).to_string(),
+            kept => Bytes::new(job.persistent_bytes).to_string(),
+        }
+    });
+    let budgets = comparison.budgets.iter().zip(trials).map(|(under, (budget, tried))| {
+        let row = |policy: &UnderPolicy| {
+            context! {
+                name => policy.policy,
+                best => policy.best,
+                cells => policy.cells(names.len()),
+                throughput => policy.figures.as_ref().map(|f| format!("{:.3}", f.total_throughput)),
+                held => policy.figures.as_ref().map(|f| Bytes::new(f.peak_held_bytes).to_string()),
+                reason => policy.reason.as_deref(),
+            }
+        };
+        context! {
+            title => under.title(),
+            header => UnderBudget::header(names.len()),
+            rows => under.policies.iter().map(row).collect::<Vec<_>>(),
+            picture => minijinja::value::Serde(panels::panels(*budget, tried)),
+        }
+    });
+    Ok(environment()?.get_template("comparison.html")?.render(context! {
+        title => names.join(" + "),
+        iterations => comparison.iterations,
+        hand_over => comparison.hand_over.as_str(),
+        region => Bytes::new(comparison.region_bytes).to_string(),
+        least => Bytes::new(comparison.least_budget_bytes).to_string(),
+        sum_of_peaks => Bytes::new(comparison.sum_of_solo_peaks_bytes).to_string(),
+        conditions => comparison.conditions.to_string(),
+        legend => LEGEND,
+        version => env!("CARGO_PKG_VERSION"),
+        jobs => jobs.collect::<Vec<_>>(),
+        budgets => budgets.collect::<Vec<_>>(),
+    })?)
+}
+
+fn environment() -> Result<Environment<'static>, Failure> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    for (name, template) in [
+        ("style.css", include_str!("report/style.css")),
+        ("replay.html", include_str!("report/replay.html")),
+        ("curves.svg", include_str!("report/curves.svg")),
+        ("comparison.html", include_str!("report/comparison.html")),
+    ] {
+        environment.add_template(name, template)?;
+    }
+    Ok(environment)
+}
+
 fn job_row((i, job): (usize, &crate::command::JobSummary)) -> minijinja::Value {
     context! {
-        colour => i % chart::COLOURS,
+        colour => i % areas::COLOURS,
         name => job.name.as_str(),
         iterations => job.iterations,
         rate => format!("{:.2}", job.iterations_per_second),
-        relative => format!("{:.0}", job.relative() * 100.0),
-        delay => Ticks::new(nanos(job.mean_delay())).to_string(),
-        stalled => Ticks::new(nanos(job.stall_seconds)).to_string(),
+        relative => format!("{:.0}", job.relative * 100.0),
+        delay => ticks(job.mean_delay()).to_string(),
+        stalled => ticks(job.stall_seconds).to_string(),
         peak => Bytes::new(job.peak_bytes).to_string(),
         kept => Bytes::new(job.persistent_bytes).to_string(),
         failure => job.failure.as_deref(),
     }
-}
-
-fn nanos(seconds: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let nanos = (seconds * 1e9).round() as u64;
-    nanos
 }

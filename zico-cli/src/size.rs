@@ -1,7 +1,7 @@
 //! Sizes and budgets as people write them.
 
 use bytesize::ByteSize;
-use zico_core::Bytes;
+use zico_core::{Bytes, Ticks};
 
 /// No device has more than a PiB.
 const MOST: u64 = 1 << 50;
@@ -66,7 +66,7 @@ pub fn budget(text: &str) -> Result<Budget, String> {
 ///
 /// # Errors
 /// In words that say what is wrong with it.
-pub fn duration(text: &str) -> Result<zico_core::Ticks, String> {
+pub fn duration(text: &str) -> Result<Ticks, String> {
     let text = text.trim();
     let example = "a duration is a number and a unit, such as 5us, 800ns or 1.5ms";
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
@@ -78,17 +78,15 @@ pub fn duration(text: &str) -> Result<zico_core::Ticks, String> {
         unit => return Err(format!("unknown unit {unit:?}; {example}")),
     };
     match number.trim().parse::<f64>() {
-        Ok(value) if (0.0..1e9).contains(&value) =>
-        {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "saturates"
-            )]
-            Ok(zico_core::Ticks::new((value * unit).round() as u64))
-        }
+        Ok(value) if (0.0..1e9).contains(&value) => Ok(ticks(value * unit / 1e9)),
         _ => Err(format!("{text:?} is no duration; {example}")),
     }
+}
+
+/// So many seconds, to the nanosecond.
+pub(crate) fn ticks(seconds: f64) -> Ticks {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    Ticks::new((seconds * 1e9).round() as u64)
 }
 
 /// Reads a number within bounds.
@@ -150,7 +148,7 @@ mod tests {
         for text in ["f=", "f=-1", "f=nan", "f=1e9", "lots"] {
             assert!(budget(text).is_err(), "{text}");
         }
-        assert_eq!(duration("1.5ms"), Ok(zico_core::Ticks::micros(1500)));
+        assert_eq!(duration("1.5ms"), Ok(Ticks::micros(1500)));
         for text in ["", "5", "-5us", "5 years", "1e30s"] {
             assert!(duration(text).is_err(), "{text}");
         }

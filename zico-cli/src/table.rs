@@ -24,6 +24,21 @@ pub(crate) fn sparkline(values: &[u64]) -> String {
     values.iter().map(|&value| bar(value)).collect()
 }
 
+/// Breaks a sentence into lines of at most 80 characters.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.len() - 1;
+        if lines[line].len() + word.len() >= 80 {
+            lines.push(word.to_owned());
+        } else {
+            let gap = if lines[line].is_empty() { "" } else { " " };
+            lines[line] += &format!("{gap}{word}");
+        }
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

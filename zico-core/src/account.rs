@@ -7,8 +7,10 @@ use crate::banker::Claim;
 use crate::device::Device;
 use crate::lifetime::Lifetime;
 use crate::memory::Memory;
+use crate::outlook::Outlook;
 use crate::policy::Tenant;
-use crate::profile::{Profile, Recorder, Step};
+use crate::profile::{Recorder, Step};
+use crate::signature::Signature;
 use crate::snapshot::Activity;
 use crate::space::{Moment, Space};
 use crate::stats::{Counter, Stats};
@@ -16,8 +18,8 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 
-/// A claim is taken to be larger by this part of it, and one region: iterations vary a little.
-const CLAIM_MARGIN: u32 = 64;
+/// A detected iteration has not ended while the job holds more than this part of what it has held at most.
+const CARRIED_PARTS: u32 = 64;
 
 /// What a job and the pool share without a lock: the job's progress, and how far it may come before
 /// a waiting job wants to be looked at again.
@@ -78,8 +80,12 @@ pub(crate) struct Run {
     /// How many regions that was, and how far the iteration had come.
     asked: u32,
     denied_at: Progress,
+    /// Iterations of other jobs that have begun since it waits for memory.
+    pub(crate) passed_over: u32,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     carried: u32,
+    /// By how many regions it has held more than its profile had promised from there on.
+    exceeded: u32,
     recorder: Recorder,
 }
 
@@ -112,6 +118,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) fences: VecDeque<Fence<D::Event>>,
     pub(crate) phase: Phase,
     pub(crate) terms: Terms,
+    /// It does not mark its iterations: it waits for one to begin within an allocation.
+    pub(crate) unmarked: bool,
     /// The most that it may hold.
     pub(crate) cap: u32,
     /// How often it was put behind jobs that had asked later, since it has waited.
@@ -120,11 +128,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) used: MemoryTime,
     /// What was charged to it when it was last looked at in an iteration, and when that was.
     metered: Option<(Ticks, u32)>,
-    /// The envelope of the last two iterations; before the first, what it has declared.
-    pub(crate) profile: Option<Arc<Profile>>,
-    last: Option<Profile>,
-    /// The last two iterations made the same number of operations.
-    pub(crate) settled: bool,
+    /// What its next or running iteration is expected to do.
+    pub(crate) outlook: Outlook,
     pub(crate) iterations: u64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
@@ -154,7 +159,6 @@ impl<D: Device> Account<D> {
         memory: Arc<Mutex<Memory<D>>>,
         terms: Terms,
     ) -> Self {
-        let declared = terms.declared.map(|maximum| Profile::flat(Regions::new(maximum)));
         Self {
             name,
             stream,
@@ -167,14 +171,13 @@ impl<D: Device> Account<D> {
             pending: Vec::new(),
             fences: VecDeque::new(),
             phase: Phase::Idle,
+            unmarked: terms.detect,
             terms,
             cap: u32::MAX,
             passed_over: 0,
             used: MemoryTime::ZERO,
             metered: None,
-            profile: declared.map(Arc::new),
-            last: None,
-            settled: false,
+            outlook: Outlook::of(terms.declared),
             iterations: 0,
             peak: 0,
             peak_leased: 0,
@@ -220,7 +223,8 @@ impl<D: Device> Account<D> {
 
     /// What others cannot have, whether an iteration of the job runs or not.
     pub(crate) fn kept(&self) -> u32 {
-        self.persistent().max(self.terms.floor)
+        let held = if self.is_captive() { self.leased_total() } else { self.persistent() };
+        held.max(self.terms.floor)
     }
 
     /// What others cannot have now, if it were to hold `extra` regions more.
@@ -243,7 +247,7 @@ impl<D: Device> Account<D> {
     pub(crate) fn tenant(&self) -> Tenant {
         let iterations = self.terms.iterations;
         Tenant {
-            profile: self.profile.clone(),
+            profile: self.outlook.profile().cloned(),
             activity: self.activity(),
             progress: self.progress(),
             persistent: Regions::new(self.persistent()),
@@ -262,6 +266,23 @@ impl<D: Device> Account<D> {
     /// Whether the device has passed all that the job has ever given up.
     pub(crate) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.passed + 1 == self.batch
+    }
+
+    /// Whether it holds memory of its last iteration that it may free any time.
+    pub(crate) fn may_free(&self) -> bool {
+        !self.is_running() && self.ephemeral() > 0 && !self.is_captive()
+    }
+
+    /// Whether it waits for its iteration to begin within an allocation, and frees nothing meanwhile.
+    fn is_captive(&self) -> bool {
+        self.unmarked && matches!(self.phase, Phase::Waiting(_))
+    }
+
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
+    /// next to nothing.
+    pub(crate) fn may_turn(&self) -> bool {
+        let most = self.peak_leased.saturating_sub(self.persistent());
+        self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -300,7 +321,7 @@ impl<D: Device> Account<D> {
 
     /// Where in its iterations the job is.
     pub(crate) fn moment(&self) -> Moment {
-        let part = self.profile.as_ref().map(|profile| {
+        let part = self.outlook.profile().map(|profile| {
             let all = u64::from(profile.operations().value()).max(1);
             u32::try_from(u64::from(self.progress().value()) * 64 / all).unwrap_or(63).min(63)
         });
@@ -308,14 +329,19 @@ impl<D: Device> Account<D> {
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
-    /// ones, as far as its profile tells. Where exactly the demand falls is believed once two
-    /// iterations in a row have made the same number of operations.
-    fn ahead(&self) -> Option<u32> {
-        let profile = self.profile.as_ref()?;
-        let ahead =
-            if self.settled { profile.claim_from(self.progress()) } else { profile.claim() };
-        let margin = ahead.value() / CLAIM_MARGIN + 1;
-        Some(ahead.value() + margin)
+    /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        self.outlook.ahead(self.progress())
+    }
+
+    /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
+    /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
+    pub(crate) fn note_excess(&mut self) {
+        let promised = self.outlook.promised(self.progress()).filter(|_| self.iterations > 1);
+        let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
+        if let Some(run) = self.run() {
+            run.exceeded = run.exceeded.max(excess);
+        }
     }
 
     /// The job's claim in the banker's test, if it were to hold `extra` regions more. `most` is what
@@ -352,7 +378,9 @@ impl<D: Device> Account<D> {
             denied: 0,
             asked: 0,
             denied_at: Progress::ZERO,
+            passed_over: 0,
             carried: self.ephemeral(),
+            exceeded: 0,
             recorder: Recorder::default(),
         });
         self.note(now);
@@ -387,8 +415,8 @@ impl<D: Device> Account<D> {
         }
     }
 
-    /// Ends the iteration and folds what it took into the profile.
-    pub(crate) fn end(&mut self, now: Ticks) -> bool {
+    /// Ends the iteration, which has made these allocations, and learns from what it took.
+    pub(crate) fn end(&mut self, now: Ticks, signature: Signature) -> bool {
         let operations = self.pulse.progress();
         if !matches!(self.phase, Phase::Running(_)) {
             return false;
@@ -397,14 +425,10 @@ impl<D: Device> Account<D> {
             return false;
         };
         let length = run.elapsed(now);
+        let exceeded = run.exceeded;
         let newest = run.recorder.finish(operations, length);
         self.meter(now);
-        self.profile = Some(Arc::new(match &self.last {
-            Some(older) => newest.envelope(older),
-            None => newest.clone(),
-        }));
-        self.settled = self.last.as_ref().is_some_and(|last| last.operations() == operations);
-        self.last = Some(newest);
+        self.outlook.learn(newest, signature, exceeded);
         self.iterations += 1;
         true
     }
@@ -426,6 +450,7 @@ impl Run {
     }
 
     pub(crate) fn resume(&mut self, now: Ticks) {
+        self.passed_over = 0;
         if let Some(since) = self.stalled_since.take() {
             self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
         }

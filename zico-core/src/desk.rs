@@ -33,6 +33,8 @@ pub(crate) struct Desk {
     pub(crate) jobs: Vec<Tenant>,
     /// Those who wait, in the order in which they are asked.
     pub(crate) queue: Vec<Waiter>,
+    /// A job may free what it has kept from its last iteration.
+    may_free: bool,
 }
 
 impl Desk {
@@ -41,9 +43,11 @@ impl Desk {
         self.keys.clear();
         self.jobs.clear();
         self.queue.clear();
+        self.may_free = false;
         for (&key, account) in ledger.accounts.iter().filter(|(_, account)| !account.gone) {
             self.keys.push(key);
             self.jobs.push(account.tenant());
+            self.may_free |= account.may_free();
         }
         for (asked, key) in ledger.waiting.iter().enumerate() {
             let passed = ledger.accounts.get(key).map_or(0, |account| account.passed_over);
@@ -137,7 +141,11 @@ impl Desk {
             let most = kept.fold(budget, Regions::saturating_sub);
             let claim = view.own().profile.as_ref().map(|profile| profile.claim());
             let fits = claim.is_none_or(|claim| claim.min(most) <= view.room);
-            if fits || !policy.hands_over() { Verdict::Start } else { Verdict::AfterAnEnd }
+            if fits || !self.may_free || !policy.hands_over() {
+                Verdict::Start
+            } else {
+                Verdict::AfterAnEnd
+            }
         };
         if let Some((beside, activity)) = before {
             self.jobs[beside].activity = activity;

@@ -97,6 +97,7 @@ pub enum Passed {
 ///   [`Features::ALIASES`].
 /// * Work is enqueued on streams and runs in order within one. An event recorded on a stream has
 ///   passed once all work enqueued on that stream *before* it has finished.
+/// * A range lies within the addresses that [`Addr`] can hold, its end included.
 /// * Any call may fail at any time and then has changed nothing. A call that would consume a
 ///   resource gives it back ([`Refused`]).
 /// * No call waits for work on a stream to finish.
@@ -149,12 +150,19 @@ pub trait Device: Send + Sync {
     /// If it is mapped somewhere, or the device refuses.
     fn destroy(&self, memory: Self::Memory) -> Result<(), Refused<Self::Memory, Self::Error>>;
 
-    /// Makes the whole of `memory` readable and writable `at` bytes into `range`.
+    /// Makes the whole of each piece of memory readable and writable, side by side from `at` bytes
+    /// into `range` on: one call, since a driver takes longest for what it does once per call. No
+    /// pieces are nothing to do.
     ///
     /// # Errors
-    /// If something is mapped there already, it does not fit, or the device refuses.
-    fn map(&self, range: &Self::Range, at: Bytes, memory: &Self::Memory)
-    -> Result<(), Self::Error>;
+    /// If something is mapped there already, they do not fit, or the device refuses; then none of
+    /// them is mapped there.
+    fn map(
+        &self,
+        range: &Self::Range,
+        at: Bytes,
+        memory: &[&Self::Memory],
+    ) -> Result<(), Self::Error>;
 
     /// Takes away the mappings in the `len` bytes from `at`, which covers whole mappings only. No
     /// enqueued work may still use them.

@@ -37,12 +37,13 @@ impl<D: Device> Job<D> {
             let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
             memory.hungry |= busy && block.is_none();
             let order = !ordered && !memory.parked.is_empty();
+            let mark = memory.mark.take();
             drop(memory);
             if awaited {
                 self.shared.changed();
             }
             if let Some(block) = block {
-                self.tick();
+                self.made(mark);
                 return Ok(block);
             }
             match leased {

@@ -14,6 +14,10 @@ use hashbrown::HashMap;
 
 use crate::lifetime::Lifetime;
 
+/// Allocations of one iteration that are learned; what comes later in it is taken to be freed in it. An
+/// iteration may never end.
+const MAX_LEARNED: usize = 1 << 20;
+
 /// What an allocation of an iteration was, and whether it outlived it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Habit {
@@ -69,7 +73,7 @@ impl Habits {
 
     /// An allocation has been made whose lifetime was asked for.
     pub(crate) fn made(&mut self, size: u64) -> Ordinal {
-        if !self.inside {
+        if !self.inside || self.now.len() >= MAX_LEARNED {
             return Ordinal::default();
         }
         let number = u32::try_from(self.now.len()).unwrap_or(u32::MAX);

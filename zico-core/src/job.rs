@@ -11,6 +11,7 @@ use crate::memory::{Block, Freed, Memory, Request};
 use crate::profile::Profile;
 use crate::region::JobKey;
 use crate::shared::Shared;
+use crate::signature::Mark;
 use crate::snapshot::Held;
 use crate::stats::{LiveBlocks, Stats};
 use crate::sync::{Arc, Mutex};
@@ -39,15 +40,41 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If it can never start, or has started already.
     pub fn begin(&self) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
+        self.ask(None)
+    }
+
+    /// As [`begin`](Self::begin), for an iteration of a certain shape: one that takes what the last ones
+    /// took for which the job has said the same. The length of a sequence will do, rounded if there
+    /// are many, or whether it is a training step or a validation. A job that does not say is understood
+    /// by what it allocates, which shows only after the iteration has begun.
+    ///
+    /// The eight shapes are remembered that were seen last.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    ///
+    /// ```
+    /// # use zico_core::{Begin, BeginError, Device, Job};
+    /// fn step<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
+    ///     job.begin_as(tokens.next_multiple_of(64))
+    /// }
+    /// ```
+    pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
+        self.ask(Some(shape))
+    }
+
+    pub(crate) fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
         let now = self.shared.device.now();
-        let asked = self.shared.ledger.lock().begin(self.key, now);
+        let asked = self.shared.ledger.lock().begin(self.key, shape, now);
         if asked.is_err() {
             // A job that no longer waits may make way for others.
             self.shared.changed();
         }
         let (begin, admitted) = asked?;
         if begin == Begin::Started {
-            self.memory.lock().habits.begin();
+            self.memory.lock().begin();
         }
         if admitted {
             self.shared.changed();
@@ -69,11 +96,17 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {
+        self.mark_by_hand();
+        self.close()
+    }
+
+    pub(crate) fn close(&self) -> Result<(), NotRunning> {
         self.unpark(true);
         // A failure leaves the batch open; the next poll fences it.
         let _ = self.shared.fence(self.key);
         let now = self.shared.device.now();
-        self.shared.ledger.lock().end(self.key, now)?;
+        let signature = self.memory.lock().signature;
+        self.shared.ledger.lock().end(self.key, now, signature)?;
         self.memory.lock().habits.end();
         // What another thread has freed meanwhile is not left parked between iterations.
         self.unpark(true);
@@ -98,14 +131,42 @@ impl<D: Device> Job<D> {
             return Err(self.invalid(request));
         };
         let mut memory = self.memory.lock();
+        if memory.marker.is_some() {
+            drop(memory);
+            self.mark(request, size)?;
+            memory = self.memory.lock();
+        }
+        if let Some(mark) = memory.first_mark(size) {
+            // While the iteration has nothing yet its claim may rise as high as it has to.
+            drop(memory);
+            self.show(mark);
+            memory = self.memory.lock();
+        }
         let lifetime = memory.lifetime(request, size);
         let placed = memory.place(lifetime, request, size, align);
+        let mark = memory.mark.take();
         drop(memory);
         let Some(block) = placed else {
             return self.grow_and_place(lifetime, request, size, align);
         };
-        self.tick();
+        self.made(mark);
         Ok(block)
+    }
+
+    /// An allocation has been made, maybe one that shows what the iteration is like.
+    #[inline]
+    pub(crate) fn made(&self, mark: Option<Mark>) {
+        if let Some(mark) = mark {
+            self.show(mark);
+        }
+        self.tick();
+    }
+
+    #[cold]
+    fn show(&self, mark: Mark) {
+        if self.shared.ledger.lock().recognise(self.key, mark) {
+            self.shared.changed();
+        }
     }
 
     #[cold]
@@ -190,10 +251,17 @@ impl<D: Device> Job<D> {
         self.live_blocks()
     }
 
-    /// What its iterations take, once one has ended.
+    /// What its running or next iteration is expected to take, once one has ended.
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
-        self.shared.ledger.lock().accounts.get(&self.key)?.profile.as_deref().cloned()
+        self.shared
+            .ledger
+            .lock()
+            .accounts
+            .get(&self.key)?
+            .outlook
+            .profile()
+            .map(|profile| (**profile).clone())
     }
 }
 

@@ -55,6 +55,9 @@ impl<D: Device> Ledger<D> {
                 let after = self.dependencies(&backings);
                 let claimed = self.claim_for(job, want.lifetime, &backings);
                 let relief = self.book(job, want.lifetime, &backings, now);
+                if self.making_way {
+                    self.admit();
+                }
                 self.counts.leases += 1;
                 self.counts.leased += backings.len() as u64;
                 self.counts.orders += after.len() as u64;
@@ -79,8 +82,8 @@ impl<D: Device> Ledger<D> {
         let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
         let own = self.accounts.get(&job)?;
         let own_kept = u64::from(own.kept());
-        let needs = |account: &Account<D>| match &account.profile {
-            Some(profile) if stays => account.persistent().saturating_add(profile.claim().value()),
+        let needs = |account: &Account<D>| match account.outlook.largest() {
+            largest if stays && largest > 0 => account.persistent().saturating_add(largest),
             _ => 0,
         };
         // What all others keep and what one of them needs beside that, at most.
@@ -150,6 +153,7 @@ impl<D: Device> Ledger<D> {
         if let Some(run) = account.run() {
             run.resume(now);
         }
+        account.note_excess();
         account.note(now);
         core::mem::take(&mut account.denied)
     }
@@ -249,8 +253,7 @@ impl<D: Device> Ledger<D> {
                 && match account.phase {
                     Phase::Running(_) => account.is_denied_at(self.epoch),
                     Phase::Admitted => false,
-                    // What it has kept from its last iteration it may free at any time.
-                    Phase::Idle | Phase::Waiting(_) => account.ephemeral() == 0,
+                    Phase::Idle | Phase::Waiting(_) => !account.may_free(),
                 }
         };
         self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)

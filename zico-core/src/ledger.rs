@@ -17,6 +17,7 @@ use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::signature::Signature;
 use crate::snapshot::Counts;
 use crate::space::Space;
 use crate::sync::Arc;
@@ -55,6 +56,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// A running iteration may hold more than its job's share has come to be.
     pub(crate) owed: bool,
+    /// Nothing starts, so that a running iteration gets the memory that it waits for.
+    pub(crate) making_way: bool,
     /// Scratch for decisions.
     pub(crate) desk: Desk,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
@@ -93,6 +96,7 @@ impl<D: Device> Ledger<D> {
             rules,
             claims: Vec::new(),
             owed: false,
+            making_way: false,
             desk: Desk::default(),
             departed: Vec::new(),
             counts: Counts::default(),
@@ -142,7 +146,7 @@ impl<D: Device> Ledger<D> {
         }
         self.waiting.retain(|&waiting| waiting != job);
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.end(now);
+            account.end(now, Signature::default());
             account.phase = Phase::Idle;
             account.gone = true;
             account.joins.extend(streams);
@@ -233,11 +237,16 @@ impl<D: Device> Ledger<D> {
         })
     }
 
-    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) {
+    /// A batch has been fenced. Whether somebody who was denied memory may have it now, behind the
+    /// fence.
+    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) -> bool {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.fences.push_back(fence);
             self.counts.fences += 1;
         }
+        let ordered = self.rules.hand_over == HandOver::Ordered;
+        self.epoch += u64::from(ordered);
+        ordered && self.accounts.values().any(|account| account.denied)
     }
 
     /// No event could be recorded: the regions join the batch that is open now.
@@ -250,7 +259,11 @@ impl<D: Device> Ledger<D> {
                 *batch = account.batch;
             }
         }
+        // One that has come and gone meanwhile stands there already: however often recording fails,
+        // the batch does not outgrow the budget.
         account.pending.extend(closed.regions);
+        account.pending.sort_unstable();
+        account.pending.dedup();
         account.joins.extend(closed.joins);
     }
 
@@ -261,7 +274,9 @@ impl<D: Device> Ledger<D> {
 
     pub(crate) fn not_passed(&mut self, job: JobKey, fence: Fence<D::Event>) {
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.fences.push_front(fence);
+            // Another thread may have looked at a later one meanwhile.
+            let at = account.fences.partition_point(|other| other.batch < fence.batch);
+            account.fences.insert(at, fence);
         }
     }
 
@@ -283,6 +298,9 @@ impl<D: Device> Ledger<D> {
         account.note(now);
         self.tighten();
         self.depart(job);
+        if self.making_way {
+            self.admit();
+        }
     }
 
     /// Closes the account of a job that has left, once the device has passed all it had.

@@ -71,6 +71,7 @@ mod budget;
 mod choose;
 mod claims;
 mod desk;
+mod detect;
 mod device;
 mod error;
 mod grow;
@@ -80,13 +81,17 @@ mod lease;
 mod ledger;
 mod lifetime;
 mod mapping;
+mod margin;
+mod marker;
 mod memory;
+mod outlook;
 pub mod policy;
 mod pool;
 mod profile;
 mod region;
 mod shared;
 mod shortage;
+mod signature;
 mod snapshot;
 mod space;
 mod stats;
@@ -99,6 +104,7 @@ mod wait;
 
 pub use admission::Begin;
 pub use budget::{BudgetError, BudgetStatus};
+pub use detect::Detected;
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
     AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,

@@ -81,42 +81,51 @@ impl<D: Device> Shared<D> {
             };
             grant.after.iter().try_for_each(order)?;
         }
-        let mut unmapped = grant.backings.iter().filter(|backing| !backing.mapped);
-        unmapped.try_for_each(|backing| self.back(job, lifetime, backing))
+        let unmapped = grant.backings.iter().filter(|backing| !backing.mapped);
+        let mut unmapped: Vec<Backing> = unmapped.copied().collect();
+        unmapped.sort_unstable_by_key(|backing| backing.page);
+        let mut runs = unmapped.chunk_by(|one, next| one.page + 1 == next.page);
+        runs.try_for_each(|run| self.back(job, lifetime, run))
     }
 
-    /// Maps a granted region at its page.
-    fn back(&self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> Result<(), D::Error> {
-        let place = Place { job, lifetime, page: backing.page };
-        let (memory, stale) = {
+    /// Maps granted regions at their pages, which lie side by side.
+    fn back(&self, job: JobKey, lifetime: Lifetime, run: &[Backing]) -> Result<(), D::Error> {
+        let place = |backing: &Backing| Place { job, lifetime, page: backing.page };
+        let stale = {
             let ledger = self.ledger.lock();
-            let region = &ledger.regions[backing.region];
-            (region.memory.clone(), ledger.stale(place, backing.region))
+            run.iter().flat_map(|backing| ledger.stale(place(backing), backing.region)).collect()
         };
-        for (place, region) in stale {
-            self.unmap(place, region)?;
-        }
-        let memory = match memory {
-            Some(memory) => memory,
-            None => self.create(backing.region)?,
-        };
-        let Some(range) = self.range(place) else { return Ok(()) };
-        self.device.map(&range, self.offset(place.page), &memory)?;
-        self.ledger.lock().mapped(place, backing.region);
+        self.unmap(stale)?;
+        let memory = run.iter().map(|backing| self.memory_of(backing.region));
+        let memory: Vec<Arc<D::Memory>> = memory.collect::<Result<_, _>>()?;
+        let pieces: Vec<&D::Memory> = memory.iter().map(|memory| &**memory).collect();
+        let Some(first) = run.first().map(place) else { return Ok(()) };
+        let Some(range) = self.range(first) else { return Ok(()) };
+        self.device.map(&range, self.offset(first.page), &pieces)?;
+        let mut ledger = self.ledger.lock();
+        run.iter().for_each(|backing| ledger.mapped(place(backing), backing.region));
         Ok(())
     }
 
-    fn create(&self, region: usize) -> Result<Arc<D::Memory>, D::Error> {
+    /// The memory of a granted region, which is created when it is first needed.
+    fn memory_of(&self, region: usize) -> Result<Arc<D::Memory>, D::Error> {
+        let known = self.ledger.lock().regions[region].memory.clone();
+        if let Some(memory) = known {
+            return Ok(memory);
+        }
         let memory = Arc::new(self.device.create(self.region)?);
         self.ledger.lock().create(region, memory.clone());
         Ok(memory)
     }
 
-    /// Takes away the mapping at a page that no work uses.
-    pub(crate) fn unmap(&self, place: Place, region: usize) -> Result<(), D::Error> {
-        if let Some(range) = self.range(place) {
-            self.device.unmap(&range, self.offset(place.page), self.region)?;
-            self.ledger.lock().unmapped(place, region);
+    /// Takes away the mappings at pages that no work uses, those side by side in one call.
+    pub(crate) fn unmap(&self, mut mapped: Vec<(Place, usize)>) -> Result<(), D::Error> {
+        mapped.sort_unstable_by_key(|&(place, _)| (place.job, place.lifetime.index(), place.page));
+        for run in mapped.chunk_by(|(one, _), (next, _)| one.is_beside(*next)) {
+            let Some(range) = self.range(run[0].0) else { continue };
+            self.device.unmap(&range, self.offset(run[0].0.page), self.length(run.len()))?;
+            let mut ledger = self.ledger.lock();
+            run.iter().for_each(|&(place, region)| ledger.unmapped(place, region));
         }
         Ok(())
     }
@@ -127,6 +136,10 @@ impl<D: Device> Shared<D> {
 
     fn offset(&self, page: u64) -> Bytes {
         Bytes::new(page.saturating_mul(self.region.value()))
+    }
+
+    fn length(&self, pages: usize) -> Bytes {
+        self.offset(u64::try_from(pages).unwrap_or(u64::MAX))
     }
 
     /// Gives back pages that an arena has emptied: in the books before the arena's lock is let go, so
@@ -168,7 +181,10 @@ impl<D: Device> Shared<D> {
             Ok(event) => {
                 let Batch { number: batch, regions, .. } = batch;
                 let event = Arc::new(event);
-                self.ledger.lock().fenced(job, Fence { batch, regions, event });
+                let relief = self.ledger.lock().fenced(job, Fence { batch, regions, event });
+                if relief {
+                    self.changed();
+                }
                 Ok(())
             }
             Err(error) => {
@@ -268,11 +284,14 @@ impl<D: Device> Shared<D> {
         space: &mut Space<D::Range>,
     ) -> Result<(), D::Error> {
         let pages: Vec<(u64, usize)> = space.mapped().collect();
-        pages.into_iter().try_for_each(|(page, region)| {
-            self.device.unmap(&space.range, self.offset(page), self.region)?;
-            space.set(page, |page| page.region = None);
-            self.ledger.lock().unmapped(Place { job, lifetime, page }, region);
-            Ok(())
-        })
+        for run in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
+            self.device.unmap(&space.range, self.offset(run[0].0), self.length(run.len()))?;
+            let mut ledger = self.ledger.lock();
+            for &(page, region) in run {
+                space.set(page, |page| page.region = None);
+                ledger.unmapped(Place { job, lifetime, page }, region);
+            }
+        }
+        Ok(())
     }
 }

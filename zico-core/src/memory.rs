@@ -1,5 +1,6 @@
 //! A job's memory: its arenas, its live blocks, and what is known of them.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,7 +10,9 @@ use crate::device::Device;
 use crate::error::FreeError;
 use crate::habits::{Habits, Ordinal};
 use crate::lifetime::Lifetime;
+use crate::marker::Marker;
 use crate::region::JobKey;
+use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Stats};
 use crate::streams::{Parked, Wait};
 use crate::units::{Addr, Bytes};
@@ -39,6 +42,11 @@ impl Request {
     #[must_use]
     pub const fn learned(bytes: Bytes) -> Self {
         Self { bytes, align: Bytes::new(GRANULE), lifetime: None, name: None }
+    }
+
+    /// None if it is to be learned.
+    pub(crate) const fn lifetime(&self) -> Option<Lifetime> {
+        self.lifetime
     }
 
     /// Aligned to at least `align`: a power of two, up to the size of a region.
@@ -137,6 +145,11 @@ pub(crate) struct Memory<D: Device> {
     serial: u64,
     pub(crate) stats: Stats,
     pub(crate) habits: Habits,
+    /// Of a job that does not mark its iterations.
+    pub(crate) marker: Option<Box<Marker>>,
+    /// Of the running iteration's allocations, and the mark that the last one of them has reached.
+    pub(crate) signature: Signature,
+    pub(crate) mark: Option<Mark>,
     /// Of the blocks whose lifetime is learned, by arena and slot.
     ordinals: [Vec<Ordinal>; 3],
     /// By serial.
@@ -162,6 +175,9 @@ impl<D: Device> Memory<D> {
             serial: 0,
             stats: Stats::default(),
             habits: Habits::default(),
+            marker: None,
+            signature: Signature::default(),
+            mark: None,
             ordinals: [const { Vec::new() }; 3],
             notes: BTreeMap::new(),
             parked: Vec::new(),
@@ -169,6 +185,18 @@ impl<D: Device> Memory<D> {
             hungry: false,
             streams_known: Vec::new(),
         }
+    }
+
+    /// An iteration begins.
+    pub(crate) fn begin(&mut self) {
+        self.habits.begin();
+        (self.signature, self.mark) = (Signature::default(), None);
+    }
+
+    /// The first mark of the running iteration, if an allocation of this size is to be its first.
+    #[inline]
+    pub(crate) fn first_mark(&self, size: u64) -> Option<Mark> {
+        self.signature.first(size).filter(|_| self.habits.is_inside())
     }
 
     /// Which arena a request goes to now.
@@ -206,7 +234,13 @@ impl<D: Device> Memory<D> {
         self.serial = serial;
         // A range lies within the address space, and the block within the range.
         let address = base.checked_add(Bytes::new(arena.start(slot)))?;
+        if let Some(marker) = &mut self.marker {
+            marker.made(size, self.stats.allocated.current);
+        }
         self.stats.place(bytes, Bytes::new(size));
+        if self.habits.is_inside() {
+            self.mark = self.signature.push(size);
+        }
         let learned = request.lifetime.is_none();
         if learned {
             self.learn(lifetime, slot, size);
@@ -233,6 +267,9 @@ impl<D: Device> Memory<D> {
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<Freed<D>, FreeError> {
         self.check(block)?;
+        if let Some(marker) = &mut self.marker {
+            marker.freed = true;
+        }
         let (lifetime, slot) = (block.home.lifetime(), block.home.slot());
         if block.home.is_learned() {
             let ordinal = self.ordinals[lifetime.index()].get(slot as usize);

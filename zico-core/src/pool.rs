@@ -5,6 +5,7 @@
 //! and a failed call leaves the books as they were.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 
 use crate::account::{Account, Pulse};
@@ -14,6 +15,7 @@ use crate::error::{JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::lifetime::Lifetime;
+use crate::marker::Marker;
 use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
 use crate::shared::Shared;
@@ -189,8 +191,15 @@ impl<D: Device> Pool<D> {
         let bases = Lifetime::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let memory = Arc::new(Mutex::new(Memory::new(key, bases, shared.region, len)));
-        let name = config.name.into();
+        let mut memory = Memory::new(key, bases, shared.region, len);
+        memory.marker = config.detect.then(Marker::new);
+        let memory = Arc::new(Mutex::new(memory));
+        let name = match config.name {
+            // As the how manieth it joins: the upper half of a key tells pools apart.
+            name if name.is_empty() => format!("job {}", key & u64::from(u32::MAX)),
+            name => name,
+        };
+        let name = name.into();
         let account = Account::new(name, stream, spaces, pulse.clone(), memory.clone(), terms);
         let joined = shared.ledger.lock().join(key, account);
         if !joined {

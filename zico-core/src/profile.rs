@@ -13,6 +13,8 @@ use crate::units::{Progress, Regions, Ticks};
 
 /// The largest number of steps of a profile. A decision costs O(steps of all running jobs).
 const MAX_STEPS: usize = 256;
+/// The largest number of steps that are noted before they are coarsened: an iteration may never end.
+const MAX_NOTED: usize = 64 * MAX_STEPS;
 
 /// From here to the next step an iteration takes `demand` regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,9 @@ impl Recorder {
             Some(last) if last.progress == step.progress => last.raise(&step),
             Some(last) if (last.demand, last.leased) == (step.demand, step.leased) => {}
             _ => self.steps.push(step),
+        }
+        if self.steps.len() > MAX_NOTED {
+            self.steps = coarsened(core::mem::take(&mut self.steps));
         }
     }
 
@@ -347,6 +352,18 @@ mod tests {
             wave.claim_from(Progress::new(2600)) < Regions::new(20),
             "the peak stays where it was"
         );
+    }
+
+    #[test]
+    fn an_iteration_that_does_not_end_takes_bounded_memory() {
+        let mut recorder = Recorder::default();
+        for i in 0..200_000 {
+            recorder.note(step(i, u64::from(i), if i == 2500 { 900 } else { i % 7 }));
+            assert!(recorder.steps.len() <= MAX_NOTED);
+        }
+        let wave = recorder.finish(Progress::new(200_000), Ticks::new(200_000));
+        assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));
+        assert!(wave.claim_from(Progress::new(20_000)) < Regions::new(20));
     }
 
     #[test]

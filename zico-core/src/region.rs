@@ -20,6 +20,13 @@ pub(crate) struct Place {
     pub(crate) page: u64,
 }
 
+impl Place {
+    /// Whether `next` is the page after it in the same arena.
+    pub(crate) fn is_beside(self, next: Self) -> bool {
+        (self.job, self.lifetime, self.page + 1) == (next.job, next.lifetime, next.page)
+    }
+}
+
 /// Who has a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {

@@ -36,9 +36,11 @@ impl<D: Device> Shared<D> {
 
     /// Wakes a task at the next change.
     pub(crate) fn register(&self, waker: &Waker) {
+        // Cloned before the lock is taken: that is the executor's code.
+        let waker = waker.clone();
         let mut wakers = self.wakers.lock();
-        if !wakers.iter().any(|known| known.will_wake(waker)) {
-            wakers.push(waker.clone());
+        if !wakers.iter().any(|known| known.will_wake(&waker)) {
+            wakers.push(waker);
         }
     }
 

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::account::Account;
+use crate::detect::Detected;
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
@@ -92,6 +93,12 @@ pub struct JobSnapshot {
     pub largest_free: Bytes,
     /// Iterations that have ended.
     pub iterations: u64,
+    /// The most that its iteration is taken to hold from now to its end, beside what persists: what
+    /// recent iterations took, and a margin of what they have exceeded that by. Between iterations:
+    /// of the next one. None while nothing is known.
+    pub claim: Option<Bytes>,
+    /// How sure it is where its iterations begin, if it does not mark them and that is known.
+    pub detected: Option<Detected>,
 }
 
 /// What has happened in a pool since it was made.
@@ -152,6 +159,8 @@ impl Snapshot {
             stranded: Bytes::ZERO,
             largest_free: Bytes::ZERO,
             iterations: account.iterations,
+            claim: account.ahead().map(|ahead| bytes(ahead as usize)),
+            detected: None,
         };
         let snapshot = Self {
             budget: bytes(ledger.target as usize),
@@ -173,6 +182,7 @@ impl Snapshot {
             let memory = memory.lock();
             job.stats = Stats { reserved: job.stats.reserved, ..memory.stats };
             job.largest_free = memory.largest_free();
+            job.detected = memory.marker.as_ref().and_then(|marker| marker.detected());
             let leased = job.held.total().saturating_sub(job.held.draining);
             job.stranded = leased.saturating_sub(job.stats.active.current);
         }

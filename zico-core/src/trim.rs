@@ -48,7 +48,8 @@ impl<D: Device> Shared<D> {
         retired: Retired<D::Memory>,
     ) -> Result<(), Refused<Arc<D::Memory>, D::Error>> {
         let Retired { region, memory, places } = retired;
-        if let Err(error) = places.into_iter().try_for_each(|place| self.unmap(place, region)) {
+        let mapped = places.into_iter().map(|place| (place, region)).collect();
+        if let Err(error) = self.unmap(mapped) {
             return Err(Refused { resource: memory, error });
         }
         // Only a lease holds on to a region's memory beside the books, and a free one has none.

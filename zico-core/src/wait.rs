@@ -71,10 +71,23 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// As [`begin`](Self::begin).
     pub async fn begin_async(&self) -> Result<(), BeginError> {
+        self.started(None).await
+    }
+
+    /// The same for an iteration of a certain shape.
+    ///
+    /// # Errors
+    /// As [`begin_as`](Self::begin_as).
+    pub async fn begin_as_async(&self, shape: u64) -> Result<(), BeginError> {
+        self.started(Some(shape)).await
+    }
+
+    async fn started(&self, shape: Option<u64>) -> Result<(), BeginError> {
+        self.mark_by_hand();
         let _place = Place(self);
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);
-            if self.begin()? == Begin::Started {
+            if self.ask(shape)? == Begin::Started {
                 return Ok(());
             }
             Changed::new(&self.shared, seen).await;
@@ -127,6 +140,14 @@ mod blocking {
         pub fn begin_blocking(&self, look: Duration) -> Result<(), BeginError> {
             // Fences that cannot be looked at now hold up memory, not the end of iterations.
             self.block_on(self.begin_async(), look, |_| None)
+        }
+
+        /// The same for an iteration of a certain shape.
+        ///
+        /// # Errors
+        /// As [`begin_as`](Self::begin_as).
+        pub fn begin_as_blocking(&self, shape: u64, look: Duration) -> Result<(), BeginError> {
+            self.block_on(self.begin_as_async(shape), look, |_| None)
         }
 
         /// Allocates as soon as the memory can be had, and blocks the thread until then, as

@@ -70,6 +70,11 @@ impl Place {
     const fn end(self) -> u64 {
         self.start + self.len
     }
+
+    /// That of pieces side by side, the first of which it is.
+    pub(crate) fn up_to(self, last: Self) -> Self {
+        Self { len: last.end() - self.start, ..self }
+    }
 }
 
 /// A mapping that was left over has to go first.
@@ -147,8 +152,32 @@ impl Books {
         self.memories.remove(&memory);
     }
 
-    /// Where in the address space memory is to be mapped, and its handle. The place is taken.
-    pub(crate) fn map(&mut self, base: u64, at: Bytes, key: u64) -> Result<(Place, u64), Blocked> {
+    /// Where in the address space pieces of memory are to be mapped, side by side, and their handles.
+    /// The places are taken.
+    pub(crate) fn map(
+        &mut self,
+        base: u64,
+        at: Bytes,
+        keys: &[u64],
+    ) -> Result<Vec<(Place, u64)>, Blocked> {
+        let mut pieces: Vec<(Place, u64)> = Vec::with_capacity(keys.len());
+        let mut end = at;
+        for &key in keys {
+            match self.map_one(base, end, key) {
+                Ok(piece) => {
+                    end = end.saturating_add(Bytes::new(piece.0.len));
+                    pieces.push(piece);
+                }
+                Err(blocked) => {
+                    pieces.iter().for_each(|&(place, _)| self.unmapped(place));
+                    return Err(blocked);
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    fn map_one(&mut self, base: u64, at: Bytes, key: u64) -> Result<(Place, u64), Blocked> {
         self.check_offset(at)?;
         let Memory { handle, len, .. } = *self.memory(key)?;
         let place = self.within(base, at, Bytes::new(len))?;
@@ -314,7 +343,7 @@ mod tests {
     #[test]
     fn what_is_left_over_goes_before_its_address_or_memory_is_used() {
         let (mut books, base, memory) = books();
-        let (place, handle) = books.map(base, Bytes::ZERO, memory).unwrap();
+        let (place, handle) = books.map(base, Bytes::ZERO, &[memory]).unwrap()[0];
         assert_eq!((place, handle), (Place { start: base, len: 2 * UNIT }, 77));
         books.left_over(place);
         let blocked = |result: Result<_, Blocked>| match result {
@@ -323,7 +352,7 @@ mod tests {
         };
         assert!(blocked(books.destroy(memory)));
         assert!(blocked(books.release(base).map(|_| 0)));
-        assert!(blocked(books.map(base, Bytes::new(UNIT), memory).map(|_| 0)));
+        assert!(blocked(books.map(base, Bytes::new(UNIT), &[memory]).map(|_| 0)));
         // For callers there is nothing.
         let len = Bytes::new(2 * UNIT);
         assert!(matches!(books.unmap(base, Bytes::ZERO, len), Err(CudaError::NotMapped { .. })));
@@ -338,12 +367,12 @@ mod tests {
     #[test]
     fn what_changes_is_in_everybodys_way() {
         let (mut books, base, memory) = books();
-        let (place, _) = books.map(base, Bytes::new(UNIT), memory).unwrap();
+        let (place, _) = books.map(base, Bytes::new(UNIT), &[memory]).unwrap()[0];
         let other = books.add_memory(78, UNIT);
         let refused = |result: Result<_, Blocked>| matches!(result, Err(Blocked::Refused(_)));
-        assert!(refused(books.map(base, Bytes::new(UNIT), other)));
-        assert!(refused(books.destroy(memory).map(|_| (place, 0))));
-        assert!(refused(books.release(base).map(|_| (place, 0))));
+        assert!(refused(books.map(base, Bytes::new(UNIT), &[other])));
+        assert!(refused(books.destroy(memory).map(|_| Vec::new())));
+        assert!(refused(books.release(base).map(|_| Vec::new())));
         assert!(books.unmap(base, Bytes::new(UNIT), Bytes::new(2 * UNIT)).is_err());
         books.mapped(place);
         assert_eq!(books.is_mapped(Addr::new(base + UNIT), Bytes::new(2 * UNIT)), Ok(()));
@@ -357,15 +386,15 @@ mod tests {
         let (mut books, base, memory) = books();
         let range = books.release(base).unwrap();
         assert_eq!(range.reserved, (base, 8 * UNIT));
-        assert!(books.map(base, Bytes::ZERO, memory).is_err());
+        assert!(books.map(base, Bytes::ZERO, &[memory]).is_err());
         books.add_range(range);
-        assert!(books.map(base, Bytes::ZERO, memory).is_ok());
+        assert!(books.map(base, Bytes::ZERO, &[memory]).is_ok());
     }
 
     #[test]
     fn the_end_finds_all_that_is_left() {
         let (mut books, base, memory) = books();
-        books.map(base, Bytes::ZERO, memory).unwrap();
+        books.map(base, Bytes::ZERO, &[memory]).unwrap();
         let (mappings, memories, ranges) = books.take_all();
         assert_eq!(mappings, [Place { start: base, len: 2 * UNIT }]);
         assert_eq!((memories, ranges), (vec![77], vec![(base, 8 * UNIT)]));

@@ -305,12 +305,13 @@ impl Device for CudaDevice {
         destroyed.map_err(|error| Refused { resource: memory, error })
     }
 
-    fn map(&self, range: &CudaRange, at: Bytes, memory: &CudaMemory) -> Result<(), CudaError> {
+    fn map(&self, range: &CudaRange, at: Bytes, memory: &[&CudaMemory]) -> Result<(), CudaError> {
         self.same(range.device, "range")?;
-        self.same(memory.device, "memory")?;
+        memory.iter().try_for_each(|memory| self.same(memory.device, "memory"))?;
         let _entered = self.enter()?;
-        let (place, handle) = self.unblocked(|books| books.map(range.base, at, memory.key))?;
-        self.inner.map(place, handle)
+        let keys: Vec<u64> = memory.iter().map(|memory| memory.key).collect();
+        let pieces = self.unblocked(|books| books.map(range.base, at, &keys))?;
+        self.inner.map(&pieces)
     }
 
     fn unmap(&self, range: &CudaRange, at: Bytes, len: Bytes) -> Result<(), CudaError> {

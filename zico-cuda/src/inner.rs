@@ -66,31 +66,45 @@ impl Inner {
         unsafe { self.context.driver.free_addresses(start, size(len)) }
     }
 
-    /// Maps memory where the books have a place for it, whole or not at all.
-    pub(crate) fn map(&self, place: Place, handle: u64) -> Result<(), CudaError> {
+    /// Maps pieces of memory where the books have places for them, side by side: all or none. Access is
+    /// given once for all of them.
+    pub(crate) fn map(&self, pieces: &[(Place, u64)]) -> Result<(), CudaError> {
+        let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else {
+            return Ok(());
+        };
         let Context { driver, device, .. } = self.context;
-        let access = AccessDesc::of(device);
-        let (start, len) = (place.start, size(place.len));
-        // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
-        // live and of this length. The flags have to be zero.
-        let mapped = unsafe { driver.map(start, len, 0, handle, 0) };
-        if let Err(error) = mapped {
-            self.books().unmapped(place);
-            return Err(error);
-        }
-        // SAFETY: the whole place is mapped; the pointer is to one description of access.
-        let accessible = unsafe { driver.set_access(start, len, &raw const access, 1) };
-        if let Err(error) = accessible {
-            let back = self.unmap(place);
-            let mut books = self.books();
-            match back {
-                Ok(()) => books.unmapped(place),
-                Err(_) => books.left_over(place),
+        for (i, &(place, handle)) in pieces.iter().enumerate() {
+            // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
+            // live and of this length. The flags have to be zero.
+            let mapped = unsafe { driver.map(place.start, size(place.len), 0, handle, 0) };
+            if let Err(error) = mapped {
+                self.books().unmapped(place.up_to(last));
+                if let Some(&(before, _)) = pieces[..i].last() {
+                    self.take_back(first.up_to(before));
+                }
+                return Err(error);
             }
+        }
+        let (all, access) = (first.up_to(last), AccessDesc::of(device));
+        // SAFETY: all of the place is mapped; the pointer is to one description of access.
+        let accessible =
+            unsafe { driver.set_access(all.start, size(all.len), &raw const access, 1) };
+        if let Err(error) = accessible {
+            self.take_back(all);
             return Err(error);
         }
-        self.books().mapped(place);
+        self.books().mapped(all);
         Ok(())
+    }
+
+    /// Undoes mappings that have been made. What cannot be undone now is left over.
+    fn take_back(&self, place: Place) {
+        let back = self.unmap(place);
+        let mut books = self.books();
+        match back {
+            Ok(()) => books.unmapped(place),
+            Err(_) => books.left_over(place),
+        }
     }
 
     /// One call, also for several mappings side by side, as in NVIDIA's samples

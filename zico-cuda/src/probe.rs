@@ -227,7 +227,7 @@ impl Counter {
                 return Err(error);
             }
         };
-        match device.map(&range, Bytes::ZERO, &memory) {
+        match device.map(&range, Bytes::ZERO, &[&memory]) {
             Ok(()) => Ok(Self { address: device.base(&range).value(), range, memory }),
             Err(error) => {
                 let _ = device.destroy(memory);

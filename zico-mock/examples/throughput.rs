@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let unit = device.caps().granularity;
     let range = device.reserve(Bytes::gib(8), unit)?;
     for at in 0..4096 {
-        device.map(&range, Bytes::mib(2 * at), &device.create(unit)?)?;
+        device.map(&range, Bytes::mib(2 * at), &[&device.create(unit)?])?;
     }
     let base = device.base(&range);
     let mut jobs = Vec::new();

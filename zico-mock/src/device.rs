@@ -287,11 +287,11 @@ impl Device for MockDevice {
         destroyed.map_err(|error| Refused { resource: memory, error })
     }
 
-    fn map(&self, range: &MockRange, at: Bytes, memory: &MockMemory) -> Result<(), MockError> {
+    fn map(&self, range: &MockRange, at: Bytes, memory: &[&MockMemory]) -> Result<(), MockError> {
         let mut state = self.call(Operation::Map);
         self.same(range.device, "range")?;
-        self.same(memory.device, "memory")?;
-        state.space.map(range.span, at, memory.start)
+        memory.iter().try_for_each(|memory| self.same(memory.device, "memory"))?;
+        state.space.map(range.span, at, memory.iter().map(|memory| memory.start))
     }
 
     fn unmap(&self, range: &MockRange, at: Bytes, len: Bytes) -> Result<(), MockError> {

@@ -250,7 +250,7 @@ impl<D: Device> Device for Faulty<D> {
         &self,
         range: &Self::Range,
         at: Bytes,
-        memory: &Self::Memory,
+        memory: &[&Self::Memory],
     ) -> Result<(), Self::Error> {
         self.pass(Operation::Map)?;
         self.device.map(range, at, memory).map_err(FaultyError::Device)

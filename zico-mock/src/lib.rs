@@ -38,7 +38,7 @@
 //! let len = Bytes::mib(2);
 //! let range = device.reserve(len, len)?;
 //! let memory = device.create(len)?;
-//! device.map(&range, Bytes::ZERO, &memory)?;
+//! device.map(&range, Bytes::ZERO, &[&memory])?;
 //! let addr = device.base(&range);
 //!
 //! // Job 1 owns the memory while its launch runs.

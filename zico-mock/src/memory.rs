@@ -48,6 +48,8 @@ pub struct Usage {
     pub ranges: u64,
     /// Mappings in all ranges.
     pub mappings: u64,
+    /// Mappings that there have ever been.
+    pub mapped: u64,
 }
 
 /// The device's memory: what exists and where it can be reached.
@@ -63,6 +65,8 @@ pub(crate) struct Space {
     memories: BTreeMap<u64, Memory>,
     /// Mappings by their first address.
     mappings: BTreeMap<u64, Mapping>,
+    /// Mappings that there have ever been.
+    mapped: u64,
 }
 
 #[derive(Debug)]
@@ -88,6 +92,7 @@ impl Space {
             ranges: 0,
             memories: BTreeMap::new(),
             mappings: BTreeMap::new(),
+            mapped: 0,
         }
     }
 
@@ -98,6 +103,7 @@ impl Space {
             memories: self.memories.len() as u64,
             ranges: self.ranges,
             mappings: self.mappings.len() as u64,
+            mapped: self.mapped,
         }
     }
 
@@ -151,7 +157,29 @@ impl Space {
         Ok(())
     }
 
-    pub(crate) fn map(&mut self, range: Span, at: Bytes, start: u64) -> Result<(), MockError> {
+    /// Maps pieces of memory, named by where they start, side by side: all of them or none.
+    pub(crate) fn map(
+        &mut self,
+        range: Span,
+        at: Bytes,
+        pieces: impl Iterator<Item = u64>,
+    ) -> Result<(), MockError> {
+        let mut end = at;
+        for start in pieces {
+            match self.map_one(range, end, start) {
+                Ok(len) => end = end.saturating_add(len),
+                Err(error) => {
+                    if end > at {
+                        self.unmap(range, at, end.saturating_sub(at))?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn map_one(&mut self, range: Span, at: Bytes, start: u64) -> Result<Bytes, MockError> {
         self.check_offset(at)?;
         let memory = self.memories.get_mut(&start).ok_or(NO_MEMORY)?;
         let place = within(range, at, Bytes::new(memory.len))?;
@@ -165,8 +193,9 @@ impl Space {
             return Err(MockError::NoAliases);
         }
         memory.mappings += 1;
+        self.mapped += 1;
         self.mappings.insert(place.start, Mapping { len: memory.len, physical: start });
-        Ok(())
+        Ok(Bytes::new(memory.len))
     }
 
     /// Takes mappings away and returns the addresses that are no longer mapped.
@@ -269,7 +298,7 @@ mod tests {
         let memory: Vec<_> = (0..3).map(|_| space.create(unit).unwrap()).collect();
         // Units 0, 1 and 2 of the device, then unit 1 again; nothing behind.
         for (at, index) in [(0, 0), (2, 1), (4, 2), (6, 1)] {
-            space.map(range, Bytes::mib(at), memory[index]).unwrap();
+            space.map(range, Bytes::mib(at), std::iter::once(memory[index])).unwrap();
         }
         let mib = |n: u64| Bytes::mib(n).value();
         let translate = |at: u64, len: u64| {

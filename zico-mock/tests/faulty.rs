@@ -76,7 +76,7 @@ fn every_operation_can_fail() {
     device.set_plan(FaultPlan::none().random(Operations::all(), 1000, 0, Class::Transient));
     let before = device.inner().calls();
     assert!(device.reserve(UNIT, UNIT).is_err() && device.create(UNIT).is_err());
-    assert!(device.map(&range, zero, &memory).is_err());
+    assert!(device.map(&range, zero, &[&memory]).is_err());
     assert!(device.unmap(&range, zero, UNIT).is_err());
     assert!(device.record(stream).is_err() && device.query(&event).is_err());
     assert!(device.order_after(stream, &event).is_err());

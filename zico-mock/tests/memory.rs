@@ -80,20 +80,20 @@ fn nothing_is_mapped_twice_at_an_address() {
     let device = device();
     let range = range(&device, 8);
     let (one, three) = (device.create(UNIT).unwrap(), device.create(units(3)).unwrap());
-    device.map(&range, units(2), &three).unwrap();
+    device.map(&range, units(2), &[&three]).unwrap();
     let mapped = device.base(&range).checked_add(units(2)).unwrap();
     for at in 2..5 {
-        let error = device.map(&range, units(at), &one).unwrap_err();
+        let error = device.map(&range, units(at), &[&one]).unwrap_err();
         assert_eq!(error, MockError::Occupied { mapped }, "unit {at}");
     }
     let other = device.create(units(3)).unwrap();
-    assert_eq!(device.map(&range, units(0), &other), Err(MockError::Occupied { mapped }));
-    device.map(&range, units(1), &one).unwrap();
-    device.map(&range, units(5), &other).unwrap();
-    let error = device.map(&range, units(6), &three).unwrap_err();
+    assert_eq!(device.map(&range, units(0), &[&other]), Err(MockError::Occupied { mapped }));
+    device.map(&range, units(1), &[&one]).unwrap();
+    device.map(&range, units(5), &[&other]).unwrap();
+    let error = device.map(&range, units(6), &[&three]).unwrap_err();
     let beyond = MockError::BeyondRange { at: units(6), len: units(3), range: units(8) };
     assert_eq!(error, beyond);
-    let error = device.map(&range, Bytes::mib(1), &one).unwrap_err();
+    let error = device.map(&range, Bytes::mib(1), &[&one]).unwrap_err();
     assert_eq!(error, MockError::BadSize { size: Bytes::mib(1), granularity: UNIT });
     assert_eq!(device.usage().mappings, 3);
 }
@@ -105,8 +105,8 @@ fn only_whole_mappings_are_unmapped() {
     let base = device.base(&range);
     let at = |n| base.checked_add(units(n)).unwrap();
     let (one, three) = (device.create(UNIT).unwrap(), device.create(units(3)).unwrap());
-    device.map(&range, units(1), &three).unwrap();
-    device.map(&range, units(4), &one).unwrap();
+    device.map(&range, units(1), &[&three]).unwrap();
+    device.map(&range, units(4), &[&one]).unwrap();
     let cut = MockError::CutsMapping { mapped: at(1), len: units(3) };
     for (from, len) in [(1, 2), (2, 2), (2, 3), (3, 2), (0, 2)] {
         let error = device.unmap(&range, units(from), units(len)).unwrap_err();
@@ -121,7 +121,7 @@ fn only_whole_mappings_are_unmapped() {
     assert_eq!(device.usage().mappings, 2, "a refused call changes nothing");
     device.unmap(&range, units(1), units(4)).unwrap();
     assert_eq!(device.usage().mappings, 0);
-    device.map(&range, units(1), &one).unwrap();
+    device.map(&range, units(1), &[&one]).unwrap();
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn what_is_mapped_is_neither_destroyed_nor_released() {
     let device = device();
     let (range, memory) = (range(&device, 2), device.create(UNIT).unwrap());
     let base = device.base(&range);
-    device.map(&range, Bytes::ZERO, &memory).unwrap();
-    device.map(&range, UNIT, &memory).unwrap();
+    device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
+    device.map(&range, UNIT, &[&memory]).unwrap();
     let refused = device.destroy(memory).unwrap_err();
     assert_eq!(refused.error, MockError::MemoryInUse { mappings: 2 });
     let memory = refused.resource;
@@ -151,11 +151,11 @@ fn a_device_without_aliases_maps_memory_once() {
     let config = MockConfig::new(units(4)).features(Features::empty());
     let device = MockDevice::new(config).unwrap();
     let (range, memory) = (range(&device, 2), device.create(UNIT).unwrap());
-    device.map(&range, Bytes::ZERO, &memory).unwrap();
-    let error = device.map(&range, UNIT, &memory).unwrap_err();
+    device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
+    let error = device.map(&range, UNIT, &[&memory]).unwrap_err();
     assert_eq!((error.class(), error), (Class::Unsupported, MockError::NoAliases));
     device.unmap(&range, Bytes::ZERO, UNIT).unwrap();
-    device.map(&range, UNIT, &memory).unwrap();
+    device.map(&range, UNIT, &[&memory]).unwrap();
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn handles_of_another_device_are_refused() {
     let stream = there.add_stream();
     let event = there.record(stream).unwrap();
     let foreign = |what| MockError::Foreign { what };
-    assert_eq!(here.map(&range_there, Bytes::ZERO, &memory_here), Err(foreign("range")));
-    assert_eq!(here.map(&range_here, Bytes::ZERO, &memory_there), Err(foreign("memory")));
+    assert_eq!(here.map(&range_there, Bytes::ZERO, &[&memory_here]), Err(foreign("range")));
+    assert_eq!(here.map(&range_here, Bytes::ZERO, &[&memory_there]), Err(foreign("memory")));
     assert_eq!(here.unmap(&range_there, Bytes::ZERO, UNIT), Err(foreign("range")));
     assert_eq!(here.record(stream).unwrap_err(), foreign("stream"));
     assert_eq!(here.query(&event), Err(foreign("event")));
@@ -188,7 +188,7 @@ fn calls_are_counted_refused_ones_too() {
     let range = range(&device, 1);
     assert!(device.create(Bytes::new(1)).is_err());
     let memory = device.create(UNIT).unwrap();
-    device.map(&range, Bytes::ZERO, &memory).unwrap();
+    device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
     let stream = device.add_stream();
     let event = device.record(stream).unwrap();
     for _ in 0..3 {

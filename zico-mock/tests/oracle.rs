@@ -24,7 +24,7 @@ impl Bench {
         let range = device.reserve(Bytes::mib(16), UNIT).unwrap();
         let memory: Vec<_> = (0..4).map(|_| device.create(UNIT).unwrap()).collect();
         for (at, memory) in (0u64..).zip(&memory) {
-            device.map(&range, Bytes::mib(2 * at), memory).unwrap();
+            device.map(&range, Bytes::mib(2 * at), &[memory]).unwrap();
         }
         Self { device, streams, range, memory }
     }
@@ -166,8 +166,8 @@ fn reuse_on_the_same_stream_needs_no_event() {
 fn both_addresses_of_aliased_memory_are_one() {
     let bench = Bench::new();
     // Units 2 and 0 again, side by side, at 8 MiB.
-    bench.device.map(&bench.range, Bytes::mib(8), &bench.memory[2]).unwrap();
-    bench.device.map(&bench.range, Bytes::mib(10), &bench.memory[0]).unwrap();
+    bench.device.map(&bench.range, Bytes::mib(8), &[&bench.memory[2]]).unwrap();
+    bench.device.map(&bench.range, Bytes::mib(10), &[&bench.memory[0]]).unwrap();
     let stitched = bench.own(0, 1, 8192, 4096);
     let _free = bench.own(1, 2, 2048, 2048);
     bench.touch(0, 1, 4096, 2048); // by its other address
@@ -186,7 +186,7 @@ fn both_addresses_of_aliased_memory_are_one() {
 #[test]
 fn one_claim_by_two_addresses_of_the_same_memory() {
     let bench = Bench::new();
-    bench.device.map(&bench.range, Bytes::mib(8), &bench.memory[3]).unwrap();
+    bench.device.map(&bench.range, Bytes::mib(8), &[&bench.memory[3]]).unwrap();
     let twice = bench.own(0, 1, 6144, 4096);
     assert!(matches!(bench.only().kind, ViolationKind::Overlap { owner: 1, holder: 1, .. }));
     // Nothing of it was granted.
@@ -265,7 +265,7 @@ fn unmapping_after_the_device_has_passed_is_legal() {
 #[test]
 fn unmapping_one_address_leaves_claims_by_another_alone() {
     let bench = Bench::new();
-    bench.device.map(&bench.range, Bytes::mib(8), &bench.memory[0]).unwrap();
+    bench.device.map(&bench.range, Bytes::mib(8), &[&bench.memory[0]]).unwrap();
     let _claim = bench.own(0, 1, 0, 2048);
     bench.device.unmap(&bench.range, Bytes::mib(8), UNIT).unwrap();
     bench.none();

@@ -25,7 +25,7 @@ fn device() -> (MockDevice, zico_core::Addr) {
     let memory: Vec<_> = (0..MAPPINGS).map(|_| device.create(unit).unwrap()).collect();
     for mapping in 0..2 * MAPPINGS {
         let at = Bytes::new(64 * mapping as u64);
-        device.map(&range, at, &memory[physical(mapping * BLOCKS) / BLOCKS]).unwrap();
+        device.map(&range, at, &[&memory[physical(mapping * BLOCKS) / BLOCKS]]).unwrap();
     }
     (device.clone(), device.base(&range))
 }

@@ -24,6 +24,8 @@ pub mod cnmem;
 pub mod expandable;
 mod extents;
 pub mod oracle;
+pub mod sharing;
+pub mod table;
 pub mod zico;
 
 use extents::Extent;

@@ -14,6 +14,10 @@ pub(super) fn checks<D: Workload>() -> Vec<Check<D>> {
         ("destroyed memory can be had again", destroyed_memory_can_be_had_again),
         ("memory in use is given back", memory_in_use_is_given_back),
         ("an address has one mapping", an_address_has_one_mapping),
+        (
+            "pieces are mapped side by side or not at all",
+            pieces_are_mapped_side_by_side_or_not_at_all,
+        ),
         ("a mapping must fit", a_mapping_must_fit),
         ("a refused map changes nothing", a_refused_map_changes_nothing),
         ("unmap takes whole mappings", unmap_takes_whole_mappings),
@@ -44,6 +48,10 @@ impl<'d, D: Device> Bench<'d, D> {
     }
 
     fn map(&self, at: u64, memory: &D::Memory) -> Result<(), D::Error> {
+        self.map_all(at, &[memory])
+    }
+
+    fn map_all(&self, at: u64, memory: &[&D::Memory]) -> Result<(), D::Error> {
         self.device.map(&self.range, units(self.device, at), memory)
     }
 
@@ -158,6 +166,23 @@ fn an_address_has_one_mapping<D: Workload>(device: &D) {
     bench.clear(&[2, 3]);
 }
 
+fn pieces_are_mapped_side_by_side_or_not_at_all<D: Workload>(device: &D) {
+    let bench = Bench::new(device);
+    must(bench.map_all(2, &[]), "mapping nothing");
+    must(bench.map_all(1, &[&bench.one, &bench.two, &bench.other]), "mapping three pieces");
+    must(bench.unmap(2, 2), "unmapping the second of three pieces");
+    must(bench.map(2, &bench.two), "mapping the second piece again");
+    must(bench.unmap(1, 4), "unmapping three pieces at once");
+    must(bench.map(4, &bench.other), "mapping one piece");
+    let pieces = [&bench.one, &bench.two, &bench.other];
+    must_not(bench.map_all(2, &pieces), "mapping pieces of which one is in the way of a mapping");
+    must_not(bench.map_all(6, &pieces), "mapping pieces across the end of a range");
+    // Nothing of what was refused may be in the way.
+    must(bench.map_all(1, &[&bench.one, &bench.two]), "mapping after a refusal");
+    must(bench.unmap(1, 4), "unmapping what lies side by side");
+    bench.clear(&[]);
+}
+
 fn a_mapping_must_fit<D: Workload>(device: &D) {
     let bench = Bench::new(device);
     must_not(bench.map(8, &bench.one), "mapping behind the end of a range");
@@ -165,7 +190,7 @@ fn a_mapping_must_fit<D: Workload>(device: &D) {
     must_not(bench.map(u64::MAX, &bench.one), "mapping at the end of all addresses");
     let part = Bytes::new(device.caps().granularity.value() / 2);
     if !part.is_zero() {
-        let result = device.map(&bench.range, part, &bench.one);
+        let result = device.map(&bench.range, part, &[&bench.one]);
         must_not(result, "mapping between two units");
     }
     must(bench.map(7, &bench.one), "mapping at the end of a range");

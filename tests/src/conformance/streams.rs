@@ -157,7 +157,7 @@ fn no_call_waits_for_work<D: Workload>(device: &D) {
     running("reserve");
     let memory = must(device.create(unit), "creating one unit");
     running("create");
-    must(device.map(&range, Bytes::ZERO, &memory), "mapping");
+    must(device.map(&range, Bytes::ZERO, &[&memory]), "mapping");
     running("map");
     must(device.order_after(stream, &busy), "ordering a stream after its own event");
     running("order_after");

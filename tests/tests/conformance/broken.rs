@@ -15,6 +15,8 @@ pub(crate) enum Defect {
     /// Where the operation ought to be refused it does something else, or nothing.
     NeverRefuses(Operation),
     DestroyLeaks,
+    /// Of pieces that cannot all be mapped it maps the first.
+    MapsTheFirst,
     UnmapWaits,
     EventsPassAtOnce,
     EventsPassEveryOtherTime,
@@ -24,7 +26,7 @@ pub(crate) enum Defect {
 }
 
 impl Defect {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::GranularityIsNoPowerOfTwo,
         Self::AlignmentIsIgnored,
         Self::NeverRefuses(Operation::Reserve),
@@ -35,6 +37,7 @@ impl Defect {
         Self::NeverRefuses(Operation::Unmap),
         Self::NeverRefuses(Operation::Record),
         Self::DestroyLeaks,
+        Self::MapsTheFirst,
         Self::UnmapWaits,
         Self::EventsPassAtOnce,
         Self::EventsPassEveryOtherTime,
@@ -118,8 +121,12 @@ impl Device for Broken {
         self.or(Operation::Destroy, self.device.destroy(memory), || Ok(()))
     }
 
-    fn map(&self, range: &MockRange, at: Bytes, memory: &MockMemory) -> Result<(), MockError> {
-        self.or(Operation::Map, self.device.map(range, at, memory), || Ok(()))
+    fn map(&self, range: &MockRange, at: Bytes, memory: &[&MockMemory]) -> Result<(), MockError> {
+        let result = self.device.map(range, at, memory);
+        if let (Defect::MapsTheFirst, Err(_), [first, ..]) = (self.defect, &result, memory) {
+            let _ = self.device.map(range, at, &[first]);
+        }
+        self.or(Operation::Map, result, || Ok(()))
     }
 
     fn unmap(&self, range: &MockRange, at: Bytes, len: Bytes) -> Result<(), MockError> {

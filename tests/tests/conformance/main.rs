@@ -120,3 +120,9 @@ fn ranges_that_are_not_aligned_are_found() {
 fn an_unmap_that_swallows_errors_is_found() {
     run(Defect::NeverRefuses(Operation::Unmap));
 }
+
+#[test]
+#[should_panic(expected = "mapping after a refusal must succeed")]
+fn pieces_that_stay_mapped_after_a_refusal_are_found() {
+    run(Defect::MapsTheFirst);
+}

@@ -32,16 +32,16 @@ fn a_mapping_without_access_is_taken_back() {
         let range = device.reserve(Bytes::mib(8), UNIT).unwrap();
         let memory = device.create(UNIT).unwrap();
         // Taken back.
-        assert_eq!(code(device.map(&range, UNIT, &memory)), ("cuMemSetAccess", 2));
+        assert_eq!(code(device.map(&range, UNIT, &[&memory])), ("cuMemSetAccess", 2));
         // Left over: the way back fails as well.
-        assert_eq!(code(device.map(&range, UNIT, &memory)), ("cuMemSetAccess", 2));
+        assert_eq!(code(device.map(&range, UNIT, &[&memory])), ("cuMemSetAccess", 2));
         // It is taken away before anything else, which fails once more and changes nothing.
         let refused = device.destroy(memory).unwrap_err();
         assert_eq!(code::<()>(Err(refused.error)), ("cuMemUnmap", 304));
         let unmapped = device.unmap(&range, UNIT, UNIT).unwrap_err();
         assert!(matches!(unmapped, CudaError::NotMapped { .. }), "{unmapped}");
         let memory = refused.resource;
-        device.map(&range, UNIT, &memory).unwrap();
+        device.map(&range, UNIT, &[&memory]).unwrap();
         device.unmap(&range, UNIT, UNIT).unwrap();
         device.destroy(memory).unwrap();
         device.release(range).unwrap();
@@ -61,7 +61,7 @@ fn what_is_left_behind_is_given_back_at_the_end() {
         let stream = bench.device.add_stream().unwrap();
         let range = bench.reserve(Bytes::mib(8), UNIT).unwrap();
         let memory = bench.create(UNIT).unwrap();
-        bench.map(&range, UNIT, &memory).unwrap();
+        bench.map(&range, UNIT, &[&memory]).unwrap();
         bench.probe.spin(stream, Ticks::millis(50)).unwrap();
         let addr = bench.base(&range).checked_add(UNIT).unwrap();
         let pattern = Pattern { addr, len: UNIT, stride: 4, seed: 1 };
@@ -80,7 +80,7 @@ fn nothing_is_unmapped_at_the_end_before_the_work_has_finished() {
         let device = CudaDevice::open(0, Options::new()).unwrap();
         let range = device.reserve(UNIT, UNIT).unwrap();
         let memory = device.create(UNIT).unwrap();
-        device.map(&range, Bytes::ZERO, &memory).unwrap();
+        device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
     }) else {
         return;
     };
@@ -117,8 +117,8 @@ fn patterns_are_checked_for_real() {
         let range = bench.reserve(Bytes::mib(8), UNIT).unwrap();
         let memory = bench.create(UNIT).unwrap();
         // The same memory twice.
-        bench.map(&range, Bytes::ZERO, &memory).unwrap();
-        bench.map(&range, Bytes::mib(4), &memory).unwrap();
+        bench.map(&range, Bytes::ZERO, &[&memory]).unwrap();
+        bench.map(&range, Bytes::mib(4), &[&memory]).unwrap();
         let at = |mib, seed| {
             let addr = bench.base(&range).checked_add(Bytes::mib(mib)).unwrap();
             Pattern { addr, len: UNIT, stride: 512, seed }
@@ -148,7 +148,7 @@ fn work_on_what_was_unmapped_loses_the_device() {
         let stream = bench.device.add_stream().unwrap();
         let range = bench.reserve(UNIT, UNIT).unwrap();
         let memory = bench.create(UNIT).unwrap();
-        bench.map(&range, Bytes::ZERO, &memory).unwrap();
+        bench.map(&range, Bytes::ZERO, &[&memory]).unwrap();
         bench.probe.spin(stream, Ticks::millis(100)).unwrap();
         let addr = bench.base(&range);
         bench.probe.fill(stream, Pattern { addr, len: UNIT, stride: 4, seed: 1 }).unwrap();

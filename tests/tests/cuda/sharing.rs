@@ -92,7 +92,7 @@ fn mapped(
     memory: &zico_cuda::CudaMemory,
 ) -> (zico_cuda::CudaRange, impl Fn(u32) -> Pattern + use<>) {
     let range = bench.reserve(LEN, UNIT).unwrap();
-    bench.map(&range, Bytes::ZERO, memory).unwrap();
+    bench.map(&range, Bytes::ZERO, &[memory]).unwrap();
     let addr = bench.base(&range);
     (range, move |seed| Pattern { addr, len: LEN, stride: 4, seed })
 }
@@ -115,7 +115,7 @@ fn memory_is_shared_only_where_that_was_asked_for() {
         let descriptor = shareable.export(&own).unwrap();
         let imported = device.import(descriptor.as_fd(), LEN).unwrap();
         let range = device.reserve(LEN, UNIT).unwrap();
-        assert!(device.map(&range, Bytes::ZERO, &imported).is_err());
+        assert!(device.map(&range, Bytes::ZERO, &[&imported]).is_err());
         device.destroy(imported).unwrap();
         shareable.destroy(own).unwrap();
     }) else {

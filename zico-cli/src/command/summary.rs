@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use zico_core::{Bytes, Ticks};
-use zico_mock::replay::{Needs, Outcome, ReplayConfig};
+use zico_core::Bytes;
+use zico_mock::replay::{Figures, Needs, Outcome, ReplayConfig};
 
-use crate::table::table;
+use super::conditions::Conditions;
+use crate::table::{table, wrapped};
 
 /// The figures of a replay. Bytes are bytes, times are seconds of the simulated device.
 #[derive(Debug, Serialize)]
@@ -29,12 +30,8 @@ pub(crate) struct Summary {
     pub(crate) total_throughput: f64,
     pub(crate) steps: u64,
     pub(crate) memory_calls: u64,
-    pub(crate) time_scale: f64,
-    pub(crate) utilisation: f64,
-    pub(crate) dispatch_seconds: f64,
-    pub(crate) run_ahead: u64,
-    pub(crate) jitter: f64,
-    pub(crate) seed: u64,
+    #[serde(flatten)]
+    pub(crate) conditions: Conditions,
     pub(crate) jobs: Vec<JobSummary>,
 }
 
@@ -49,6 +46,8 @@ pub(crate) struct JobSummary {
     pub(crate) iterations: u64,
     pub(crate) iterations_per_second: f64,
     pub(crate) solo_iterations_per_second: f64,
+    /// The rate over the rate alone.
+    pub(crate) relative: f64,
     /// Waiting for iterations to start, summed.
     pub(crate) start_delay_seconds: f64,
     /// Waiting for memory within iterations, summed.
@@ -57,15 +56,6 @@ pub(crate) struct JobSummary {
 }
 
 impl JobSummary {
-    /// The rate over the rate alone.
-    pub(crate) fn relative(&self) -> f64 {
-        if self.solo_iterations_per_second > 0.0 {
-            self.iterations_per_second / self.solo_iterations_per_second
-        } else {
-            0.0
-        }
-    }
-
     /// The mean delay of an iteration's start, in seconds.
     pub(crate) fn mean_delay(&self) -> f64 {
         self.start_delay_seconds / self.iterations.max(1) as f64
@@ -74,21 +64,21 @@ impl JobSummary {
 
 impl Summary {
     pub(crate) fn new(outcome: &Outcome, needs: &Needs, config: &ReplayConfig) -> Self {
-        let job =
-            |(job, solo): (&zico_mock::replay::JobOutcome, &zico_mock::replay::Solo)| JobSummary {
-                name: job.name.clone(),
-                persistent_bytes: job.persistent.value(),
-                solo_peak_bytes: solo.peak.value(),
-                peak_bytes: job.peak.value(),
-                iterations: job.iterations,
-                iterations_per_second: outcome.rate(job),
-                solo_iterations_per_second: solo.rate,
-                start_delay_seconds: job.start_delay.seconds(),
-                stall_seconds: job.stalled.seconds(),
-                failure: job.failure.clone(),
-            };
-        let jobs: Vec<JobSummary> = outcome.jobs.iter().zip(&needs.solos).map(job).collect();
-        let machine = &config.machine;
+        let figures = Figures::new(outcome, needs);
+        let jobs = outcome.jobs.iter().zip(&needs.solos).zip(&figures.relative);
+        let jobs = jobs.map(|((job, solo), &relative)| JobSummary {
+            name: job.name.clone(),
+            persistent_bytes: job.persistent.value(),
+            solo_peak_bytes: solo.peak.value(),
+            peak_bytes: job.peak.value(),
+            iterations: job.iterations,
+            iterations_per_second: outcome.rate(job),
+            solo_iterations_per_second: solo.rate,
+            relative,
+            start_delay_seconds: job.start_delay.seconds(),
+            stall_seconds: job.stalled.seconds(),
+            failure: job.failure.clone(),
+        });
         Self {
             policy: outcome.policy,
             budget_bytes: outcome.budget.value(),
@@ -100,16 +90,11 @@ impl Summary {
             least_budget_bytes: needs.least.value(),
             violations: outcome.violation_count,
             makespan_seconds: outcome.window.seconds(),
-            total_throughput: jobs.iter().map(JobSummary::relative).sum(),
+            total_throughput: figures.throughput,
             steps: outcome.steps,
             memory_calls: outcome.memory_calls,
-            time_scale: machine.time_scale,
-            utilisation: f64::from(machine.utilisation.permille()) / 1000.0,
-            dispatch_seconds: machine.dispatch.seconds(),
-            run_ahead: machine.run_ahead,
-            jitter: machine.jitter,
-            seed: machine.seed,
-            jobs,
+            conditions: Conditions::from(&config.machine),
+            jobs: jobs.collect(),
         }
     }
 
@@ -122,20 +107,6 @@ impl Summary {
     pub(crate) fn saved_percent(&self) -> f64 {
         let sum = self.sum_of_solo_peaks_bytes.max(1) as f64;
         (1.0 - self.peak_held_bytes as f64 / sum) * 100.0
-    }
-
-    /// The parameters in a sentence.
-    pub(crate) fn conditions(&self) -> String {
-        format!(
-            "recorded CPU times x {}, a launch keeps {:.0}% of the device busy (an assumption that the \
-             throughput depends on), {} to dispatch, {} launches ahead, lengths +-{:.0}%, seed {}",
-            self.time_scale,
-            self.utilisation * 100.0,
-            Ticks::new(nanos(self.dispatch_seconds)),
-            self.run_ahead,
-            self.jitter * 100.0,
-            self.seed,
-        )
     }
 
     /// Tables for people; `speed` is steps replayed per second of real time.
@@ -152,7 +123,7 @@ impl Summary {
             Bytes::new(self.budget_bytes),
             self.f,
             Bytes::new(self.region_bytes),
-            textwrap(&self.conditions()),
+            wrapped(&self.conditions.to_string()),
         )?;
         self.print_jobs(out)?;
         writeln!(out)?;
@@ -176,7 +147,7 @@ impl Summary {
                 job.name.clone(),
                 job.iterations.to_string(),
                 format!("{:.2}", job.iterations_per_second),
-                format!("{:.0}%", job.relative() * 100.0),
+                format!("{:.0}%", job.relative * 100.0),
                 format!("{:.1} ms", job.mean_delay() * 1e3),
                 format!("{:.1} ms", job.stall_seconds * 1e3),
                 Bytes::new(job.peak_bytes).to_string(),
@@ -212,25 +183,4 @@ impl Summary {
         }
         Ok(())
     }
-}
-
-fn nanos(seconds: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let nanos = (seconds * 1e9).round() as u64;
-    nanos
-}
-
-/// Breaks a sentence into lines of at most 80 characters.
-fn textwrap(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.len() - 1;
-        if lines[line].len() + word.len() >= 80 {
-            lines.push(word.to_owned());
-        } else {
-            let gap = if lines[line].is_empty() { "" } else { " " };
-            lines[line] += &format!("{gap}{word}");
-        }
-    }
-    lines.join("\n")
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use zico_core::{JobConfig, Pool, PoolConfig};
 use zico_cuda::{CudaDevice, Options, Probe, discover, measure_calls, take_call_costs};
-use zico_mock::replay::{ReplayConfig, name_of};
+use zico_mock::replay::{ReplayConfig, names};
 use zico_mock::trace::Trace;
 
 use crate::Failure;
@@ -67,10 +67,10 @@ pub(crate) fn replay(
         checked: AtomicU64::new(0),
         progress,
     };
-    let players = traces.iter().enumerate().map(|(index, trace)| {
+    let players = traces.iter().zip(names(traces)).enumerate().map(|(index, (trace, name))| {
         let terms = config.jobs.get(index).cloned();
         let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));
-        Player::join(&run, name_of(traces, index), terms, trace)
+        Player::join(&run, name, terms, trace)
     });
     let players: Vec<Player<'_>> = players.collect::<Result<_, _>>()?;
     measure_calls(true);

@@ -52,6 +52,8 @@ pub(super) struct Actor<'t> {
     turns: u64,
     /// What all jobs together had done when this one last went on.
     last_on: u64,
+    /// It marks its iterations.
+    marks: bool,
     wanted: u64,
     pace: Pace,
     outcome: JobOutcome,
@@ -67,6 +69,7 @@ impl<'t> Actor<'t> {
     ) -> Result<Self, ReplayError> {
         let device = pool.device().clone();
         let stream = device.add_stream();
+        let terms = if config.detect { terms.detect_iterations() } else { terms };
         Ok(Self {
             job: Some(pool.join(terms.name(name.clone()), stream)?),
             device,
@@ -82,6 +85,7 @@ impl<'t> Actor<'t> {
             steps: 0,
             turns: 0,
             last_on: 0,
+            marks: !config.detect,
             wanted: config.iterations,
             pace: Pace::default(),
             outcome: JobOutcome::new(name),
@@ -157,22 +161,41 @@ impl<'t> Actor<'t> {
 
     /// The device has finished launches, maybe of this job.
     pub(super) fn completed(&mut self, now: Ticks) {
-        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
+        let done = self.pace.finish(self.device.completed(self.stream));
+        self.count(done, now);
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
         }
     }
 
-    /// Goes on until the host is busy or has to wait.
+    /// The device has finished so many more of its iterations.
+    fn count(&mut self, done: u64, now: Ticks) {
+        self.outcome.iterations += done;
+        if done > 0 {
+            self.outcome.first_done.get_or_insert(now);
+        }
+    }
+
+    /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
     pub(super) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
         self.turns += 1;
+        let mut before = (self.device.calls(), self.device.usage().mapped);
         loop {
             let (op, since) = self.pending.take().unwrap_or_else(|| (self.program.next(), now));
-            match self.perform(op, since, now)? {
-                Done::Yes => self.steps += 1,
+            let done = self.perform(op, since, now)?;
+            let (calls, mapped) = (self.device.calls(), self.device.usage().mapped);
+            let busy = self.machine.memory_calls.of(&calls.since(&before.0), mapped - before.1);
+            before = (calls, mapped);
+            match done {
+                Done::Yes if busy.is_zero() => self.steps += 1,
+                Done::Yes => {
+                    self.steps += 1;
+                    self.state = State::Ready(now.saturating_add(busy));
+                    break;
+                }
                 Done::Until(at) => {
                     self.steps += 1;
-                    self.state = State::Ready(at);
+                    self.state = State::Ready(at.saturating_add(busy));
                     break;
                 }
                 Done::Wait(state) => {
@@ -204,7 +227,9 @@ impl<'t> Actor<'t> {
     }
 
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
-        match self.job.as_ref().map(Job::begin) {
+        let begin =
+            |job: &Job<MockDevice>| if self.marks { job.begin() } else { Ok(Begin::Started) };
+        match self.job.as_ref().map(begin) {
             Some(Ok(Begin::Started)) => {
                 self.waited(since, now);
                 self.outcome.spans.push(Span { asked: since, began: now, ended: None });
@@ -262,13 +287,15 @@ impl<'t> Actor<'t> {
     /// The end of an iteration costs the host a dispatch as well, so that even a job without a launch
     /// moves on in time.
     fn end(&mut self, now: Ticks) -> Done {
-        if let Some(Err(error)) = self.job.as_ref().map(Job::end) {
+        let job = self.job.as_ref().filter(|_| self.marks);
+        if let Some(Err(error)) = job.map(Job::end) {
             return Done::Never(error.to_string());
         }
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
-        self.outcome.iterations += self.pace.end();
+        let done = self.pace.end();
+        self.count(done, now);
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 

@@ -16,21 +16,26 @@ mod outcome;
 mod policies;
 mod program;
 mod solo;
+mod trial;
+mod vary;
 mod wave;
 
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use program::{Op, Program};
 pub use solo::{Needs, Solo, needs, solo};
+pub use trial::{Figures, Trial, fairness, trial};
+pub use vary::varied;
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
+use zico_core::policy::Policy;
 use zico_core::{
     Bytes, FreeError, HandOver, JobConfig, JoinError, Pool, PoolConfig, PoolError, Ticks,
 };
 
 use crate::trace::Trace;
-use crate::{MockConfig, MockDevice, MockError, Operation, Utilisation};
+use crate::{Calls, MockConfig, MockDevice, MockError, Operation, Utilisation};
 
 /// The granularity of the device that jobs are replayed on: that of CUDA.
 const GRANULARITY: Bytes = Bytes::mib(2);
@@ -48,6 +53,8 @@ pub struct Machine {
     pub time_scale: f64,
     /// What a launch costs the host.
     pub dispatch: Ticks,
+    /// What calls that change the device's memory cost the host that makes them.
+    pub memory_calls: MemoryCallCosts,
     /// How many launches of a job may be enqueued and not finished.
     pub run_ahead: u64,
     /// How much of the device one launch takes up while it runs.
@@ -65,11 +72,59 @@ impl Default for Machine {
         Self {
             time_scale: 0.02,
             dispatch: Ticks::micros(5),
+            memory_calls: MemoryCallCosts::default(),
             run_ahead: 64,
             utilisation: Utilisation::new(600).unwrap_or(Utilisation::FULL),
             jitter: 0.05,
             seed: 1,
         }
+    }
+}
+
+/// The time that calls which change the device's memory take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCallCosts {
+    /// Physical memory is created,
+    pub create: Ticks,
+    /// destroyed,
+    pub destroy: Ticks,
+    /// made accessible at new addresses,
+    pub map: Ticks,
+    /// for each of its pieces,
+    pub piece: Ticks,
+    /// unmapped.
+    pub unmap: Ticks,
+}
+
+impl MemoryCallCosts {
+    /// They cost nothing.
+    pub const NONE: Self = Self {
+        create: Ticks::ZERO,
+        destroy: Ticks::ZERO,
+        map: Ticks::ZERO,
+        piece: Ticks::ZERO,
+        unmap: Ticks::ZERO,
+    };
+
+    /// The cost of these calls, and of so many pieces mapped.
+    fn of(&self, calls: &Calls, pieces: u64) -> Ticks {
+        let costs = [
+            (calls.of(Operation::Create), self.create),
+            (calls.of(Operation::Destroy), self.destroy),
+            (calls.of(Operation::Map), self.map),
+            (pieces, self.piece),
+            (calls.of(Operation::Unmap), self.unmap),
+        ];
+        Ticks::new(costs.into_iter().map(|(count, each)| count * each.value()).sum())
+    }
+}
+
+impl Default for MemoryCallCosts {
+    /// What CUDA's driver takes for 2 MiB on an A100, as measured by Prabhu et al., "vAttention"
+    /// (ASPLOS 2025), Table 3.
+    fn default() -> Self {
+        let [create, destroy, map, piece, unmap] = [29, 23, 38, 2, 34].map(Ticks::micros);
+        Self { create, destroy, map, piece, unmap }
     }
 }
 
@@ -103,6 +158,8 @@ pub struct ReplayConfig {
     /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
     /// says how many iterations it is to do. Names are those of the traces.
     pub jobs: Vec<JobConfig>,
+    /// The jobs do not mark their iterations: the pool detects them.
+    pub detect: bool,
     /// How the jobs meet the device.
     pub machine: Machine,
 }
@@ -118,6 +175,7 @@ impl ReplayConfig {
             hand_over: HandOver::default(),
             iterations: 20,
             jobs: Vec::new(),
+            detect: false,
             machine: Machine::default(),
         }
     }
@@ -170,17 +228,34 @@ pub fn replay(
     config: &ReplayConfig,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, ReplayError> {
-    Replay::new(traces, config)?.run(progress)
+    replay_under(config.policy.policy(), traces, config, progress)
 }
 
-/// What the job of a trace is called: the trace's name, numbered if it is not the first of that name.
+/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is looked
+/// at while it decides.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_under(
+    policy: Box<dyn Policy>,
+    traces: &[&Trace],
+    config: &ReplayConfig,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Outcome, ReplayError> {
+    Replay::new(policy, traces, config)?.run(progress)
+}
+
+/// The names of the jobs: those of their traces, numbered where one runs twice.
 #[must_use]
-pub fn name_of(traces: &[&Trace], index: usize) -> String {
-    let name = traces[index].name();
-    match traces[..index].iter().filter(|other| other.name() == name).count() {
-        0 => name.to_owned(),
-        same => format!("{name} #{}", same + 1),
-    }
+pub fn names(traces: &[&Trace]) -> Vec<String> {
+    let name = |(i, trace): (usize, &&Trace)| {
+        let same = traces[..i].iter().filter(|other| other.name() == trace.name()).count();
+        match same {
+            0 => trace.name().to_owned(),
+            n => format!("{} #{}", trace.name(), n + 1),
+        }
+    };
+    traces.iter().enumerate().map(name).collect()
 }
 
 /// A replay under way.
@@ -196,10 +271,13 @@ struct Replay<'t> {
 }
 
 impl<'t> Replay<'t> {
-    fn new(traces: &[&'t Trace], config: &ReplayConfig) -> Result<Self, ReplayError> {
+    fn new(
+        policy: Box<dyn Policy>,
+        traces: &[&'t Trace],
+        config: &ReplayConfig,
+    ) -> Result<Self, ReplayError> {
         let mock = MockConfig::new(config.budget).granularity(GRANULARITY).budget(config.budget);
         let device = MockDevice::new(mock)?;
-        let policy = config.policy.policy();
         let name = policy.name();
         let mut pool_config =
             PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
@@ -208,8 +286,7 @@ impl<'t> Replay<'t> {
         }
         let pool = Pool::new(device.clone(), pool_config)?;
         let mut actors = Vec::with_capacity(traces.len());
-        for (i, trace) in traces.iter().enumerate() {
-            let name = name_of(traces, i);
+        for (i, (trace, name)) in traces.iter().zip(names(traces)).enumerate() {
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
             let terms = config.jobs.get(i).cloned();
             let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));

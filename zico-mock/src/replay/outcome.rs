@@ -25,6 +25,8 @@ pub struct JobOutcome {
     pub iterations: u64,
     /// The same with the share that was done of the one under way when the window closed.
     pub iterations_done: f64,
+    /// When the device had finished the first of them.
+    pub first_done: Option<Ticks>,
     /// The most that was charged to it, in whole regions.
     pub peak: Bytes,
     /// The most that it had leased at one time, in program order: without what was draining.
@@ -47,6 +49,7 @@ impl JobOutcome {
             name,
             iterations: 0,
             iterations_done: 0.0,
+            first_done: None,
             peak: Bytes::ZERO,
             peak_leased: Bytes::ZERO,
             persistent: Bytes::ZERO,
@@ -90,9 +93,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Iterations per second of a job within the window.
+    /// Iterations per second of a job from the end of its first one to the end of the window: without
+    /// the setup, and without memory that is created when it is first needed. From the beginning if it
+    /// has done no more than one.
     #[must_use]
     pub fn rate(&self, job: &JobOutcome) -> f64 {
-        if self.window.is_zero() { 0.0 } else { job.iterations_done / self.window.seconds() }
+        let (from, before) = match job.first_done {
+            Some(done) if done < self.window && job.iterations > 1 => (done, 1.0),
+            _ => (Ticks::ZERO, 0.0),
+        };
+        let time = self.window.saturating_sub(from);
+        if time.is_zero() { 0.0 } else { (job.iterations_done - before) / time.seconds() }
     }
 }

@@ -14,7 +14,7 @@ pub struct Solo {
     pub peak_leased: Bytes,
     /// What it keeps between iterations, in whole regions.
     pub persistent: Bytes,
-    /// Its iterations per second.
+    /// Its iterations per second, after the first.
     pub rate: f64,
 }
 
@@ -47,10 +47,13 @@ impl Needs {
         budget.round_up(self.region).unwrap_or(budget)
     }
 
-    /// The budget divided among the jobs in proportion to their peaks, as their caps: shares with which
-    /// [`PolicyKind::Static`] needs the least.
+    /// On which terms the jobs join under `policy`. [`PolicyKind::Static`] gives each a cap: the budget
+    /// divided in proportion to their peaks, with which it needs the least. Others give none.
     #[must_use]
-    pub fn shares(&self, budget: Bytes) -> Vec<JobConfig> {
+    pub fn terms(&self, policy: PolicyKind, budget: Bytes) -> Vec<JobConfig> {
+        if policy != PolicyKind::Static {
+            return Vec::new();
+        }
         let sum = u128::from(self.sum.value()).max(1);
         let share = |solo: &Solo| {
             let share = u128::from(budget.value()) * u128::from(solo.peak.value()) / sum;

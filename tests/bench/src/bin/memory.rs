@@ -11,7 +11,7 @@
 
 use std::error::Error;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use zico_bench::table::table;
 use zico_bench::zico::{self, Told};
 use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
 use zico_mock::bundled;
@@ -57,26 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let left = alone.map(|alone| format!("{:.1}", mib(alone.stranded)));
         stranded.add_row([name.to_owned()].into_iter().chain(left));
     }
-    println!("Held over live, both at their peaks:\n\n{}\n", aligned(held));
-    println!("Held between iterations and in no block, MiB at most:\n\n{}", aligned(stranded));
+    println!("Held over live, both at their peaks:\n\n{held}\n");
+    println!("Held between iterations and in no block, MiB at most:\n\n{stranded}");
     Ok(())
 }
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table
-}
-
-fn aligned(mut table: Table) -> Table {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -17,12 +17,12 @@
 
 use std::error::Error;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use zico_bench::oracle::greedy::{self, Rule};
 use zico_bench::oracle::lookahead::Lookahead;
 use zico_bench::oracle::plan::Plan;
 use zico_bench::oracle::recorded::{recorded, steady};
 use zico_bench::oracle::{Case, grid, pair};
+use zico_bench::table::table;
 use zico_core::{Bytes, Ticks};
 use zico_mock::replay::{Machine, Needs, Outcome, ReplayConfig, needs, replay, solo};
 use zico_mock::{bundled, trace::Trace};
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             table.add_row(set.row(&names.join(" + "), f)?);
         }
     }
-    println!("{}", aligned(table));
+    println!("{table}");
     Ok(())
 }
 
@@ -111,23 +111,8 @@ fn rules() -> Result<(), Box<dyn Error>> {
             lost.len().to_string(),
         ]);
     }
-    println!("{}", aligned(table));
+    println!("{table}");
     Ok(())
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table
-}
-
-fn aligned(mut table: Table) -> Table {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// The jobs on the model, with no room yet, and the regions that they keep.

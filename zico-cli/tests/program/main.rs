@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+mod compare;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -224,7 +226,7 @@ fn convert_keeps_what_is_there() {
 #[test]
 fn help_teaches() {
     let text = stdout(&zico(&["--help"]));
-    for words in ["replay", "inspect", "convert", "Examples:", "Exit codes:"] {
+    for words in ["replay", "compare", "inspect", "convert", "Examples:", "Exit codes:"] {
         assert!(text.contains(words), "no {words:?}");
     }
     let text = stdout(&zico(&["replay", "--help"]));

@@ -1,0 +1,79 @@
+//! From budgets as they are asked for to what the jobs can run under.
+
+use zico_core::{Bytes, PoolConfig};
+use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayError, needs};
+use zico_mock::trace::Trace;
+
+use crate::Failure;
+use crate::args::RunArgs;
+use crate::progress::progress;
+use crate::size::Budget;
+
+/// The granularity of the device that jobs are replayed on.
+const GRANULARITY: Bytes = Bytes::mib(2);
+
+/// What the jobs need, in regions as they are asked for; or else as a pool would choose for the
+/// smallest of the budgets, or for the jobs where one is a share of what they need.
+pub(crate) fn needs_for(
+    traces: &[&Trace],
+    budgets: &[Budget],
+    run: &RunArgs,
+    machine: &Machine,
+) -> Result<Needs, ReplayError> {
+    let size = |budget: &Budget| match budget {
+        Budget::Size(size) => Some(*size),
+        Budget::Share(_) => None,
+    };
+    let sizes: Option<Vec<Bytes>> = budgets.iter().map(size).collect();
+    let smallest = sizes.and_then(|sizes| sizes.into_iter().min());
+    let chosen = smallest.map(|budget| PoolConfig::new(budget).region_for(GRANULARITY));
+    let bar = progress("alone", 0);
+    let needs = needs(traces, run.region_size.or(chosen), run.iterations, machine);
+    bar.finish_and_clear();
+    needs
+}
+
+impl Budget {
+    /// In bytes.
+    pub(crate) fn of(self, needs: &Needs) -> Bytes {
+        match self {
+            Self::Size(budget) => budget,
+            Self::Share(f) => needs.budget_at(f),
+        }
+    }
+}
+
+/// Refuses what cannot work, and says which job needs what.
+pub(crate) fn check(
+    policy: PolicyKind,
+    budget: Bytes,
+    needs: &Needs,
+    traces: &[&Trace],
+) -> Result<(), Failure> {
+    let (least, why) = if policy.needs_every_peak() {
+        (needs.sum, "each keeps its own peak, so that is the sum of the peaks")
+    } else {
+        let why = "the largest, over the jobs, of a job's own peak and what the others keep between \
+                   their iterations";
+        (needs.least, why)
+    };
+    // A budget counts in whole regions.
+    let usable = Bytes::new(budget.value() / needs.region.value() * needs.region.value());
+    if usable >= least {
+        return Ok(());
+    }
+    let mut text = format!(
+        "a budget of {budget} is {} too small for these jobs. They need {least}: {why}.\n",
+        least.saturating_sub(usable),
+    );
+    for (trace, solo) in traces.iter().zip(&needs.solos) {
+        text += &format!(
+            "  {}: {} at its peak, {} of it kept between iterations\n",
+            trace.name(),
+            solo.peak,
+            solo.persistent,
+        );
+    }
+    text += &format!("(counted in regions of {}; `zico inspect` shows the same)", needs.region);
+    Err(Failure::CannotShare(text))
+}

@@ -1,0 +1,110 @@
+//! `zico compare`
+
+use std::io::{Write, stdout};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use zico_core::Bytes;
+use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, Trial, trial};
+use zico_mock::trace::Trace;
+
+use super::budget::{check, needs_for};
+use super::comparison::{Comparison, UnderBudget, UnderPolicy};
+use crate::args::{Compare, PolicyName};
+use crate::load::load_all;
+use crate::progress::progress;
+use crate::timed::timed;
+use crate::{Exit, Failure, report};
+
+/// Replays the jobs under each policy and budget and puts what comes of it side by side.
+pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
+    let loaded = load_all(&args.traces)?;
+    let traces: Vec<&Trace> = loaded.iter().collect();
+    let machine = args.run.machine.machine();
+    let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
+    let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
+    // Under a policy that shares; one that needs more says so in its row.
+    for &budget in &budgets {
+        check(PolicyKind::Zico, budget, &needs, &traces)?;
+    }
+    let policies = match args.policy.as_slice() {
+        [] => PolicyName::value_variants(),
+        chosen => chosen,
+    };
+    let each = args.run.iterations * traces.len() as u64;
+    let bar = progress("together", each * (budgets.len() * policies.len()) as u64);
+    let tests = Tests { traces: &traces, args, needs: &needs, machine, bar: &bar };
+    let mut trials = Vec::new();
+    for budget in budgets {
+        let under: Result<Vec<Tried>, _> =
+            policies.iter().map(|&policy| tests.under(policy.into(), budget)).collect();
+        trials.push((budget, under?));
+    }
+    bar.finish_and_clear();
+    let comparison = tests.comparison(&trials);
+    if let Some(path) = &args.run.report {
+        let html = report::comparison(&comparison, &trials)?;
+        let failed = |source| Failure::Write { path: path.clone(), source };
+        std::fs::write(path, html).map_err(failed)?;
+    }
+    let mut out = stdout().lock();
+    if args.run.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?;
+    } else {
+        comparison.print(&mut out)?;
+        if let Some(path) = &args.run.report {
+            writeln!(out, "Report: {}", path.display())?;
+        }
+    }
+    Ok(if comparison.is_fine() { Exit::Fine } else { Exit::Bad })
+}
+
+/// What came of one policy under one budget.
+pub(crate) struct Tried {
+    pub(crate) policy: &'static str,
+    pub(crate) trial: Trial,
+    /// What each of its decisions cost, in real time.
+    pub(crate) costs: Vec<Duration>,
+}
+
+/// What all replays have in common.
+struct Tests<'a> {
+    traces: &'a [&'a Trace],
+    args: &'a Compare,
+    needs: &'a Needs,
+    machine: Machine,
+    bar: &'a ProgressBar,
+}
+
+impl Tests<'_> {
+    /// One replay after the other, so that none takes the time of another one's decisions.
+    fn under(&self, kind: PolicyKind, budget: Bytes) -> Result<Tried, ReplayError> {
+        let config = ReplayConfig {
+            budget,
+            region: Some(self.needs.region),
+            policy: kind,
+            hand_over: self.args.run.hand_over.into(),
+            detect: false,
+            iterations: self.args.run.iterations,
+            jobs: self.needs.terms(kind, budget),
+            machine: self.machine.clone(),
+        };
+        let (policy, costs) = timed(kind.policy());
+        let name = policy.name();
+        let before = self.bar.position();
+        let mut tell = |done| self.bar.set_position(before + done);
+        let trial = trial(self.traces, &config, policy, &mut tell)?;
+        self.bar.set_position(before + config.iterations * self.traces.len() as u64);
+        Ok(Tried { policy: name, trial, costs: costs.try_iter().collect() })
+    }
+
+    fn comparison(&self, trials: &[(Bytes, Vec<Tried>)]) -> Comparison {
+        let under = |(budget, tried): &(Bytes, Vec<Tried>)| {
+            let policies = tried.iter().map(|tried| UnderPolicy::new(tried, self.needs));
+            UnderBudget::new(*budget, self.needs, policies.collect())
+        };
+        let budgets = trials.iter().map(under).collect();
+        Comparison::new(self.traces, self.needs, &self.args.run, &self.machine, budgets)
+    }
+}

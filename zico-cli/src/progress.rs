@@ -1,0 +1,26 @@
+//! How far the program has come, for a person who waits.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar, or a spinner where nobody knows how long it takes; nothing where nobody is looking.
+pub(crate) fn progress(what: &'static str, of: u64) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target((of > 0).then_some(of), ProgressDrawTarget::stderr());
+    let template = if of > 0 {
+        "replaying {msg} {wide_bar} {pos}/{len} iterations, {eta} left"
+    } else {
+        "replaying each {msg} {spinner} {elapsed}"
+    };
+    // A template that cannot be read leaves the default look.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

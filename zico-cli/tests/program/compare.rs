@@ -1,0 +1,177 @@
+//! `zico compare`
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::{json, refused, stderr, stdout, zico};
+
+fn compare<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    ["compare", "resnet50", "mobilenet_v2", "-n", "3"]
+        .into_iter()
+        .chain(more.iter().copied())
+        .collect()
+}
+
+/// Takes out what is not the same twice.
+fn without_costs(mut comparison: Value) -> Value {
+    for budget in comparison["budgets"].as_array_mut().unwrap() {
+        for policy in budget["policies"].as_array_mut().unwrap() {
+            let cost = policy.as_object_mut().unwrap().remove("decision_cost").unwrap();
+            let asked = policy["decisions"].as_u64().unwrap() > 0;
+            assert_eq!(cost.is_object(), asked, "{policy}");
+            if asked {
+                let (median, late) = (&cost["median_seconds"], &cost["p99_seconds"]);
+                assert!(median.as_f64().unwrap() <= late.as_f64().unwrap(), "{cost}");
+            }
+        }
+    }
+    comparison
+}
+
+#[test]
+fn a_comparison_in_json_has_every_policy_under_every_budget() {
+    let args = compare(&["--budget", "f=0.25,f=1.1", "--json"]);
+    let comparison = json(&args);
+    assert_eq!(comparison["jobs"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&comparison["iterations"], &comparison["hand_over"]),
+        (&3.into(), &"fenced".into())
+    );
+    let budgets = comparison["budgets"].as_array().unwrap();
+    assert_eq!(budgets.len(), 2);
+    for (budget, runs_everything) in budgets.iter().zip([false, true]) {
+        let policies = budget["policies"].as_array().unwrap();
+        let names: Vec<&str> = policies.iter().map(|p| p["policy"].as_str().unwrap()).collect();
+        let (first, last) = (["zico", "conservative", "model-based"], "unmanaged");
+        assert_eq!((&names[..3], names[10], names.len()), (&first[..], last, 11));
+        let most = policies.iter().filter_map(|p| p["figures"]["total_throughput"].as_f64());
+        let most = most.fold(0.0, f64::max);
+        assert!(policies.iter().any(|policy| policy["best"] == true));
+        for policy in policies {
+            assert_eq!((&policy["violations"], &policy["stuck"]), (&0.into(), &false.into()));
+            let keeps_peaks = ["static", "unmanaged"].contains(&policy["policy"].as_str().unwrap());
+            if keeps_peaks && !runs_everything {
+                assert!(policy["figures"].is_null() && policy["best"] == false, "{policy}");
+                assert!(policy["reason"].as_str().unwrap().contains("needs"), "{policy}");
+                continue;
+            }
+            assert!(policy["reason"].is_null(), "{policy}");
+            check_figures(&policy["figures"], budget["budget_bytes"].as_f64().unwrap());
+            let throughput = policy["figures"]["total_throughput"].as_f64().unwrap();
+            assert_eq!(policy["best"] == true, most - throughput < 1e-3, "{policy}");
+        }
+    }
+    assert_eq!(without_costs(comparison), without_costs(json(&args)), "the same twice");
+}
+
+fn check_figures(figures: &Value, budget: f64) {
+    let number = |key: &str| figures[key].as_f64().unwrap_or_else(|| panic!("no {key}"));
+    let relative: Vec<f64> =
+        figures["relative"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let (sum, squares) = (relative[0] + relative[1], relative.iter().map(|x| x * x).sum::<f64>());
+    assert!((number("total_throughput") - sum).abs() < 1e-9, "{figures}");
+    assert!((number("fairness") - sum * sum / (2.0 * squares)).abs() < 1e-9, "{figures}");
+    assert!(number("peak_held_bytes") > 0.0 && number("peak_held_bytes") <= budget, "{figures}");
+    for share in ["start_delay_share", "stall_share"] {
+        assert!((0.0..=1.0).contains(&number(share)), "{figures}");
+    }
+    assert!(number("iterations") >= 6.0 && number("makespan_seconds") > 0.0, "{figures}");
+    assert!(number("memory_calls_per_iteration") > 0.0, "{figures}");
+    assert!(number("stream_waits_per_iteration") >= 0.0, "{figures}");
+}
+
+/// One policy in a comparison does as in a replay of its own.
+#[test]
+fn a_comparison_agrees_with_a_replay() {
+    let jobs =
+        ["dlrm", "dlrm", "-n", "2", "--hand-over", "ordered", "--json", "--policy", "tick-tock"];
+    let budget = ["--budget", "2850MiB"];
+    let args = |command| [&[command], &jobs[..], &budget].concat();
+    let (replay, comparison) = (json(&args("replay")), json(&args("compare")));
+    let policies = comparison["budgets"][0]["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 1);
+    let figures = &policies[0]["figures"];
+    for key in ["total_throughput", "peak_held_bytes", "makespan_seconds"] {
+        assert_eq!(figures[key], replay[key], "{key}");
+    }
+    for key in ["region_bytes", "least_budget_bytes", "seed", "utilisation"] {
+        assert_eq!(comparison[key], replay[key], "{key}");
+    }
+    assert_eq!(comparison["jobs"][1]["name"], "dlrm #2");
+    assert_eq!(comparison["hand_over"], "ordered");
+}
+
+#[test]
+fn people_get_a_table_for_each_budget() {
+    let args = compare(&["--budget", "2.7GiB,f=0.5", "-p", "exclusive,zico,static"]);
+    let output = zico(&args);
+    let text = stdout(&output);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{text}");
+    for words in
+        ["Budget 2.70 GiB (f = 0.", "(f = 0.50)", "- static: ", "Jain", "asked", "| zico *"]
+    {
+        assert!(text.contains(words), "no {words:?} in\n{text}");
+    }
+    let rows = || text.lines().filter(|line| line.starts_with('|'));
+    assert!(rows().all(|line| line.chars().count() <= 110), "{text}");
+    let firsts: Vec<&str> = rows().filter_map(|row| row.split_whitespace().nth(1)).collect();
+    let table = ["policy", "exclusive", "zico", "static"];
+    assert_eq!((&firsts[3..7], &firsts[7..]), (&table[..], &table[..]));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_the_reason() {
+    refused(&["compare", "nobody", "--budget", "f=0.5"], &["nobody", "resnet50", "bert-base"]);
+    refused(&["compare", "--budget", "f=0.5"], &["TRACE"]);
+    refused(&["compare", "dlrm"], &["--budget"]);
+    refused(&compare(&["--budget", "f=0.5", "--policy", "zico,best"]), &["best", "tick-tock"]);
+    for (budgets, words) in [
+        ("f=0.5,", "no number"),
+        ("f=0.5,much", "no number"),
+        ("f=0.5,f=-1", "between 0"),
+        ("3GiB;4GiB", "no number"),
+        ("f=0.5,0", "more than nothing"),
+    ] {
+        let argument = format!("--budget={budgets}");
+        refused(&compare(&[&argument]), &[words]);
+    }
+    refused(&compare(&["--budget", "f=1,1GiB"]), &["a budget of 1 GiB", "too small", "resnet50: "]);
+    let report = ["--budget", "f=1", "-p", "zico", "--report", "no/such/folder/r.html"];
+    refused(&compare(&report), &["cannot write no/such/folder/r.html"]);
+}
+
+#[test]
+fn the_report_of_a_comparison_is_well_formed() {
+    let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("comparison.html");
+    let path = report.to_str().unwrap();
+    let args = compare(&["--budget", "f=0.25,f=0.5", "-p", "zico,static", "--report", path]);
+    assert_eq!(zico(&args).status.code(), Some(0));
+    let html = fs::read_to_string(report).unwrap();
+    for words in ["<!doctype html>", "mobilenet_v2", "did not run", "beyond the job", "(f = 0.50)"]
+    {
+        assert!(html.contains(words), "no {words:?}");
+    }
+    for words in ["<script", "http://", "https://", "NaN", "inf", "{{", "{%"] {
+        assert!(!html.contains(words), "{words:?} in the report");
+    }
+    assert_eq!((html.matches("<svg").count(), html.matches("class=\"budget\"").count()), (2, 2));
+    balanced(&html);
+}
+
+/// Every element that is opened is closed, in order.
+fn balanced(html: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for tag in html.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("<{tag} has no end"));
+        assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
+        let name = tag.split_whitespace().next().unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed)),
+            None if tag.ends_with('/') || ["meta", "!doctype"].contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}

@@ -1,0 +1,417 @@
+//! What is expected of a job's next or running iteration, from those that have ended.
+//!
+//! A job keeps a few profiles, one for each *shape* of iteration that it has had lately: by what it says
+//! of them ([`Job::begin_as`](crate::Job::begin_as)), else by their allocations
+//! ([`signature`](crate::signature)). An iteration of a known shape is expected to do what that shape has
+//! done. Before its first allocation it is expected to do what the last two iterations did, and to need no
+//! more than the largest of all.
+//!
+//! An iteration of a *new* shape may need more than any before. Of n values drawn alike from some range
+//! the next one exceeds them all once in n times, by about an n-th of the range. So that much is added to
+//! the largest, eight times over ([`News`]). While there are fewer than eight to tell from it may need
+//! whatever there is. That keeps nobody waiting who is known: the banker's test grants a known iteration
+//! what leaves it able to finish, and a new one what leaves all known ones able to.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::margin::Margin;
+use crate::profile::Profile;
+use crate::signature::{Mark, Signature};
+use crate::units::{Progress, Regions};
+
+/// The shapes that are kept; the one that was seen least recently goes.
+const SHAPES: usize = 8;
+
+/// Which shape an iteration has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    /// By the job's own word.
+    Told(u64),
+    Seen(Signature),
+}
+
+/// Iterations that were alike.
+#[derive(Debug)]
+struct Shape {
+    key: Key,
+    /// The running hashes after 1, 2, 4 allocations and so on.
+    marks: Vec<u64>,
+    newest: Arc<Profile>,
+    expected: Expected,
+}
+
+/// What an iteration is expected to do.
+#[derive(Clone, Debug)]
+struct Expected {
+    wave: Arc<Profile>,
+    /// Two iterations in a row have made the same number of operations: it is believed where demand falls.
+    settled: bool,
+    /// The claim at the beginning: that of the wave, or more. None if nobody knows.
+    height: Option<u32>,
+}
+
+impl Expected {
+    fn of(wave: Arc<Profile>, settled: bool) -> Self {
+        let height = Some(wave.claim().value());
+        Self { wave, settled, height }
+    }
+
+    /// The newest iteration and the one before.
+    fn after(newest: &Arc<Profile>, older: &Arc<Profile>) -> Self {
+        let settled = newest.operations() == older.operations();
+        Self::of(Arc::new(newest.envelope(older)), settled)
+    }
+
+    /// The most that it holds leased from `progress` on: the wave's, raised to the height. Raised by as
+    /// much everywhere: a wave of another height falls elsewhere as well.
+    fn claim_from(&self, progress: Progress) -> Option<u32> {
+        let (height, whole) = (self.height?, self.wave.claim().value());
+        if !self.settled {
+            return Some(height);
+        }
+        let ahead = self.wave.claim_from(progress).value();
+        Some(ahead.saturating_add(height.saturating_sub(whole)))
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        let same = (self.settled, self.height) == (other.settled, other.height);
+        same && Arc::ptr_eq(&self.wave, &other.wave)
+    }
+}
+
+/// The claims of the last iterations that were new, and what the next new one may need.
+#[derive(Debug, Default)]
+struct News {
+    claims: [u32; Self::REMEMBERED],
+    count: usize,
+}
+
+impl News {
+    const REMEMBERED: usize = 16;
+    /// Fewer tell nothing of the next one.
+    const LEAST: u64 = 8;
+    /// How often the excess that is to be expected is added.
+    const CARE: u64 = 8;
+
+    fn note(&mut self, claim: u32) {
+        self.claims[self.count % Self::REMEMBERED] = claim;
+        self.count += 1;
+    }
+
+    fn known(&self) -> impl Iterator<Item = u32> + '_ {
+        self.claims.iter().take(self.count).copied()
+    }
+
+    fn highest(&self) -> u32 {
+        self.known().max().unwrap_or(0)
+    }
+
+    /// None if there are too few to tell.
+    fn next(&self) -> Option<u32> {
+        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= Self::LEAST)?;
+        let (highest, lowest) = (self.highest(), self.known().min()?);
+        let more = (Self::CARE * u64::from(highest - lowest)).div_ceil(count);
+        Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
+    }
+}
+
+/// What one job's iterations are expected to do.
+#[derive(Debug, Default)]
+pub(crate) struct Outlook {
+    /// The most recent one first.
+    shapes: Vec<Shape>,
+    /// The last iteration, whatever its shape.
+    last: Option<Arc<Profile>>,
+    /// What is expected of an iteration that has not allocated anything.
+    usual: Option<Expected>,
+    /// What is expected now.
+    now: Option<Expected>,
+    /// What the job says of the iteration that is to come or runs.
+    told: Option<u64>,
+    /// Nobody knows any more where the running iteration ends.
+    lost: bool,
+    /// The marks of the running iteration, while it may turn out to be like an earlier one.
+    marks: Vec<u64>,
+    news: News,
+    /// What the job has said that an iteration takes at most.
+    declared: Option<u32>,
+    margin: Margin,
+    iterations: u64,
+}
+
+impl Outlook {
+    /// Of a job that has said what its iterations take at most, if it has.
+    pub(crate) fn of(declared: Option<u32>) -> Self {
+        let flat = |maximum| Expected::of(Arc::new(Profile::flat(Regions::new(maximum))), false);
+        let usual = declared.map(flat);
+        Self { now: usual.clone(), usual, declared, ..Self::default() }
+    }
+
+    /// The wave that is expected now.
+    pub(crate) fn profile(&self) -> Option<&Arc<Profile>> {
+        Some(&self.now.as_ref()?.wave)
+    }
+
+    /// Whether the wave is known to repeat.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.now.as_ref().is_some_and(|now| now.settled)
+    }
+
+    /// The most that the running iteration comes to hold leased from `progress` on, as promised, if
+    /// anything is ...
+    pub(crate) fn promised(&self, progress: Progress) -> Option<u32> {
+        self.now.as_ref()?.claim_from(progress)
+    }
+
+    /// ... and with the margin that iterations have shown to need.
+    pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
+        Some(self.promised(progress)?.saturating_add(self.margin.regions()))
+    }
+
+    /// The largest claim of any iteration lately: room for as much has to be left for the job.
+    pub(crate) fn largest(&self) -> u32 {
+        let usual = self.usual.as_ref().map_or(0, |usual| usual.wave.claim().value());
+        let shapes = self.shapes.iter().map(|shape| shape.expected.wave.claim().value());
+        shapes.fold(self.news.highest().max(usual), u32::max)
+    }
+
+    /// The next iteration is to be of a shape that the job tells, or it says nothing. Whether
+    /// something else is expected since.
+    pub(crate) fn expect(&mut self, told: Option<u64>) -> bool {
+        self.marks.clear();
+        let changed = core::mem::replace(&mut self.told, told) != told;
+        if changed {
+            self.now = match told {
+                Some(shape) => self.told(shape).or_else(|| self.unlike_any()),
+                None => self.usual.clone(),
+            };
+        }
+        changed
+    }
+
+    /// The running iteration has made its allocations up to a mark. What had been expected until then,
+    /// if that is something else than now. O(shapes).
+    pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Before> {
+        if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
+            return None;
+        }
+        self.marks.push(mark.hash);
+        let next = self.alike().or_else(|| self.unlike_any())?;
+        if self.now.as_ref().is_some_and(|now| now.is(&next)) {
+            return None;
+        }
+        self.now.replace(next).map(Before)
+    }
+
+    /// The running iteration may go on for ever, and need whatever there is. What had been expected until
+    /// then.
+    pub(crate) fn lose(&mut self) -> Option<Before> {
+        if core::mem::replace(&mut self.lost, true) {
+            return None;
+        }
+        let now = self.now.as_mut()?;
+        let unknown = Expected { wave: now.wave.clone(), settled: false, height: None };
+        Some(Before(core::mem::replace(now, unknown)))
+    }
+
+    /// What was expected before still is.
+    pub(crate) fn keep(&mut self, before: Before) {
+        self.now = Some(before.0);
+    }
+
+    /// What is expected of a shape that the job tells.
+    fn told(&self, shape: u64) -> Option<Expected> {
+        Some(self.shapes[self.find(Key::Told(shape))?].expected.clone())
+    }
+
+    /// What is expected of an iteration with these marks: the most of all that began so.
+    fn alike(&self) -> Option<Expected> {
+        let alike = |shape: &&Shape| shape.marks.starts_with(&self.marks);
+        let mut alike = self.shapes.iter().filter(alike).map(|shape| &shape.expected);
+        let first = alike.next()?.clone();
+        Some(alike.fold(first, |sum, next| Expected {
+            settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
+            height: sum.height.max(next.height),
+            wave: Arc::new(sum.wave.envelope(&next.wave)),
+        }))
+    }
+
+    /// What is expected of an iteration that is like none before.
+    fn unlike_any(&self) -> Option<Expected> {
+        let usual = self.usual.clone()?;
+        let height = self.news.next().or(self.declared);
+        let known = height.is_some();
+        Some(Expected {
+            wave: usual.wave,
+            settled: usual.settled && known,
+            height: height.map(|height| height.max(usual.height.unwrap_or(0))),
+        })
+    }
+
+    /// An iteration has ended: what it took, by which allocations, and by how many regions it
+    /// exceeded its promise.
+    pub(crate) fn learn(&mut self, newest: Profile, signature: Signature, exceeded: u32) {
+        let newest = Arc::new(newest);
+        self.margin.note(exceeded);
+        // The first one is different: it makes what persists.
+        let first = self.iterations == 0;
+        self.iterations = self.iterations.saturating_add(1);
+        let alike = (!first || self.told.is_some()).then(|| self.file(&newest, signature));
+        let last = self.last.replace(newest.clone());
+        let mut usual = match (alike, last) {
+            // The same shape twice in a row: that has both in it.
+            (Some((expected, true)), _) => expected,
+            (_, Some(last)) => Expected::after(&newest, &last),
+            _ => Expected::of(newest, false),
+        };
+        usual.height = usual.height.map(|height| height.max(self.news.highest()));
+        self.now = Some(usual.clone());
+        self.usual = Some(usual);
+        (self.told, self.lost) = (None, false);
+        self.marks.clear();
+    }
+
+    /// Puts an iteration with those of its shape. What is expected of them, and whether the last one was
+    /// of that shape too.
+    fn file(&mut self, newest: &Arc<Profile>, signature: Signature) -> (Expected, bool) {
+        let key = self.told.map_or(Key::Seen(signature), Key::Told);
+        let found = self.find(key);
+        let expected = match found {
+            Some(at) => Expected::after(newest, &self.shapes.remove(at).newest),
+            None => {
+                self.news.note(newest.claim().value());
+                Expected::of(newest.clone(), false)
+            }
+        };
+        self.shapes.truncate(SHAPES - 1);
+        let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
+        self.shapes.insert(0, Shape { key, marks, newest, expected: expected.clone() });
+        (expected, found == Some(0))
+    }
+
+    fn find(&self, key: Key) -> Option<usize> {
+        self.shapes.iter().position(|shape| shape.key == key)
+    }
+}
+
+/// What was expected before something else was.
+pub(crate) struct Before(Expected);
+
+impl Before {
+    pub(crate) fn promised(&self, progress: Progress) -> Option<u32> {
+        self.0.claim_from(progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Step;
+    use crate::units::Ticks;
+
+    /// An iteration that allocates `first`, then `peak` regions, and gives all back half-way.
+    fn run(outlook: &mut Outlook, first: u64, peak: u32) -> [Option<u32>; 2] {
+        let before = outlook.promised(Progress::ZERO);
+        let mut signature = Signature::default();
+        for size in [first, 1] {
+            if let Some(mark) = signature.push(size) {
+                outlook.recognise(mark);
+            }
+        }
+        let after = outlook.promised(Progress::ZERO);
+        let step = |progress, regions| Step {
+            progress: Progress::new(progress),
+            at: Ticks::new(progress.into()),
+            demand: Regions::new(regions),
+            leased: Regions::new(regions),
+        };
+        let profile = Profile::of([step(0, peak), step(5, 0)], Progress::new(10), Ticks::new(10));
+        outlook.learn(profile, signature, 0);
+        [before, after]
+    }
+
+    #[test]
+    fn a_new_shape_may_need_anything_until_eight_are_known_and_then_some_more_than_the_largest() {
+        let mut outlook = Outlook::default();
+        assert_eq!(run(&mut outlook, 100, 10), [None, None], "nothing is known");
+        assert_eq!(run(&mut outlook, 1, 50), [Some(10), None]);
+        for (first, peak, largest) in [(2, 40, 50), (3, 60, 50), (4, 20, 60)] {
+            assert_eq!(run(&mut outlook, first, peak), [Some(largest), None]);
+        }
+        (5..9).for_each(|first| assert_eq!(run(&mut outlook, first, 30), [Some(60), None]));
+        assert_eq!(run(&mut outlook, 1, 50), [Some(60), Some(50)], "that one is known");
+        assert_eq!(run(&mut outlook, 9, 60), [Some(60), Some(60 + 8 * 40 / 8)]);
+        assert_eq!(run(&mut outlook, 10, 60), [Some(60), Some(60 + (8 * 40u32).div_ceil(9))]);
+        assert_eq!(outlook.largest(), 60);
+    }
+
+    #[test]
+    fn eight_shapes_are_kept() {
+        let mut outlook = Outlook::default();
+        let firsts = || 0..9;
+        for first in firsts().take(8).cycle().take(24) {
+            run(&mut outlook, first, 30);
+        }
+        let known = |outlook: &mut Outlook, first| run(outlook, first, 30)[1] == Some(30);
+        assert!(firsts().take(8).all(|first| known(&mut outlook, first)));
+        run(&mut outlook, 8, 31);
+        assert_eq!(outlook.shapes.len(), SHAPES);
+        assert!(outlook.find(outlook.shapes[7].key).is_some());
+        let first_marks: Vec<u64> = outlook.shapes.iter().map(|shape| shape.marks[0]).collect();
+        let zero = Signature::default().first(0).unwrap().hash;
+        assert!(!first_marks.contains(&zero), "the one that was seen least recently went");
+    }
+
+    #[test]
+    fn where_the_demand_falls_is_believed_of_a_shape_that_was_seen_twice() {
+        let mut outlook = Outlook::default();
+        run(&mut outlook, 1, 50);
+        run(&mut outlook, 1, 50);
+        run(&mut outlook, 2, 30);
+        let late = Progress::new(7);
+        outlook.recognise(Signature::default().first(2).unwrap());
+        assert_eq!(outlook.promised(late), Some(30), "seen once");
+        run(&mut outlook, 2, 30);
+        outlook.recognise(Signature::default().first(2).unwrap());
+        assert_eq!((outlook.promised(Progress::ZERO), outlook.promised(late)), (Some(30), Some(0)));
+    }
+
+    #[test]
+    fn iterations_that_begin_alike_may_come_to_the_larger() {
+        let mut outlook = Outlook::default();
+        run(&mut outlook, 9, 5);
+        let mut begin = |sizes: &[u64], peak: u32| {
+            let mut signature = Signature::default();
+            let promises: Vec<Option<u32>> = sizes
+                .iter()
+                .map(|&size| {
+                    signature.push(size).and_then(|mark| outlook.recognise(mark));
+                    outlook.promised(Progress::ZERO)
+                })
+                .collect();
+            let demand = Regions::new(peak);
+            let step = Step { demand, leased: demand, ..Step::default() };
+            outlook.learn(Profile::of([step], Progress::new(8), Ticks::new(8)), signature, 0);
+            promises
+        };
+        begin(&[1, 2], 20);
+        begin(&[1, 3], 40);
+        assert_eq!(begin(&[1, 2], 20), [Some(40), Some(20)]);
+        assert_eq!(begin(&[1, 3], 40), [Some(40), Some(40)]);
+        assert_eq!(begin(&[1, 4], 9), [Some(40), None], "new after all");
+    }
+
+    #[test]
+    fn what_the_job_says_counts_more_than_what_it_allocates() {
+        let mut outlook = Outlook::of(Some(77));
+        assert_eq!(outlook.promised(Progress::ZERO), Some(77));
+        for (told, peak, expected) in
+            [(1, 10, 77), (2, 20, 77), (1, 12, 10), (2, 20, 20), (1, 5, 12)]
+        {
+            outlook.expect(Some(told));
+            assert_eq!(run(&mut outlook, 3, peak), [Some(expected); 2], "shape {told}");
+        }
+        assert_eq!(run(&mut outlook, 3, 5)[1], Some(77), "by its allocations it is new");
+    }
+}
