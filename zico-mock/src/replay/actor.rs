@@ -161,19 +161,20 @@ impl<'t> Actor<'t> {
 
     /// The device has finished launches, maybe of this job.
     pub(super) fn completed(&mut self, now: Ticks) {
-        let done = self.pace.finish(self.device.completed(self.stream));
-        self.count(done, now);
+        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
         }
     }
 
-    /// The device has finished so many more of its iterations.
-    fn count(&mut self, done: u64, now: Ticks) {
-        self.outcome.iterations += done;
-        if done > 0 {
-            self.outcome.first_done.get_or_insert(now);
-        }
+    /// Each job has done its first iteration: notes what this one has done so far.
+    pub(super) fn settle(&mut self) {
+        self.outcome.iterations_before = self.iterations_done();
+    }
+
+    /// Iterations done, and the share that is done of the one under way.
+    fn iterations_done(&self) -> f64 {
+        self.outcome.iterations as f64 + self.pace.share()
     }
 
     /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
@@ -294,8 +295,7 @@ impl<'t> Actor<'t> {
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
-        let done = self.pace.end();
-        self.count(done, now);
+        self.outcome.iterations += self.pace.end();
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 
@@ -325,7 +325,7 @@ impl<'t> Actor<'t> {
         let held = self.held();
         (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
         self.outcome.peak_leased = held.peak_leased;
-        self.outcome.iterations_done = self.outcome.iterations as f64 + self.pace.share();
+        self.outcome.iterations_done = self.iterations_done();
         if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
             self.waited(since, now);
         }

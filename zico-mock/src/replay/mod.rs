@@ -266,6 +266,8 @@ struct Replay<'t> {
     actors: Vec<Actor<'t>>,
     wave: Wave,
     peak_live: Bytes,
+    /// When each job had done its first iteration.
+    settled: Option<Ticks>,
     /// The pool's generation when waiting jobs were last let look again.
     seen: u32,
 }
@@ -300,6 +302,7 @@ impl<'t> Replay<'t> {
             actors,
             wave: Wave::new(),
             peak_live: Bytes::ZERO,
+            settled: None,
             seen,
         })
     }
@@ -323,6 +326,10 @@ impl<'t> Replay<'t> {
                 (_, None) => self.nudge()?,
             }
             self.wake();
+            if self.settled.is_none() && self.actors.iter().all(|actor| actor.iterations() > 0) {
+                self.settled = Some(self.now());
+                self.actors.iter_mut().for_each(Actor::settle);
+            }
             // Time or a job's steps go on; if neither does for long, those who wait wake each other
             // in vain.
             let point = (self.now(), self.actors.iter().map(Actor::steps).sum::<u64>());
@@ -413,6 +420,7 @@ impl<'t> Replay<'t> {
             budget: self.pool.budget(),
             region: self.pool.region_size(),
             window,
+            settled: self.settled,
             peak_held: self.device.usage().peak_physical,
             peak_live: self.peak_live,
             violations: self.device.violations(),

@@ -25,8 +25,8 @@ pub struct JobOutcome {
     pub iterations: u64,
     /// The same with the share that was done of the one under way when the window closed.
     pub iterations_done: f64,
-    /// When the device had finished the first of them.
-    pub first_done: Option<Ticks>,
+    /// What the device had done of them when each job had done its first one.
+    pub iterations_before: f64,
     /// The most that was charged to it, in whole regions.
     pub peak: Bytes,
     /// The most that it had leased at one time, in program order: without what was draining.
@@ -49,7 +49,7 @@ impl JobOutcome {
             name,
             iterations: 0,
             iterations_done: 0.0,
-            first_done: None,
+            iterations_before: 0.0,
             peak: Bytes::ZERO,
             peak_leased: Bytes::ZERO,
             persistent: Bytes::ZERO,
@@ -68,6 +68,8 @@ pub struct Outcome {
     pub policy: &'static str,
     /// The budget: whole regions.
     pub budget: Bytes,
+    /// When each job had done its first iteration, if all have.
+    pub settled: Option<Ticks>,
     /// The size of a region.
     pub region: Bytes,
     /// From the start until the last job had done its iterations.
@@ -93,13 +95,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Iterations per second of a job from the end of its first one to the end of the window: without
-    /// the setup, and without memory that is created when it is first needed. From the beginning if it
-    /// has done no more than one.
+    /// Iterations per second of a job once each job has done its first one: without the setups, and
+    /// without memory that is created when it is first needed. Over the whole window if that ends
+    /// there.
     #[must_use]
     pub fn rate(&self, job: &JobOutcome) -> f64 {
-        let (from, before) = match job.first_done {
-            Some(done) if done < self.window && job.iterations > 1 => (done, 1.0),
+        let (from, before) = match self.settled {
+            Some(settled) if settled < self.window => (settled, job.iterations_before),
             _ => (Ticks::ZERO, 0.0),
         };
         let time = self.window.saturating_sub(from);
