@@ -10,47 +10,17 @@ use crate::memory::Memory;
 use crate::outlook::Outlook;
 use crate::policy::Tenant;
 use crate::profile::{Recorder, Step};
+use crate::run::{Phase, Pulse, Run};
 use crate::signature::Signature;
 use crate::snapshot::Activity;
 use crate::space::{Moment, Space};
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::sync::{Arc, Mutex};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;
-
-/// What a job and the pool share without a lock: the job's progress, and how far it may come before
-/// a waiting job wants to be looked at again.
-pub(crate) struct Pulse {
-    progress: AtomicU32,
-    watch: AtomicU32,
-}
-
-impl Pulse {
-    pub(crate) fn new() -> Self {
-        Self { progress: AtomicU32::new(0), watch: AtomicU32::new(u32::MAX) }
-    }
-
-    /// One more operation. Whether somebody waits for the job to have come this far.
-    pub(crate) fn tick(&self) -> bool {
-        let before = self.progress.fetch_add(1, Ordering::Relaxed);
-        if before == u32::MAX {
-            // Progress counts up to its largest value and stays there.
-            self.progress.store(u32::MAX, Ordering::Relaxed);
-        }
-        before.saturating_add(1) >= self.watch.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn progress(&self) -> Progress {
-        Progress::new(self.progress.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn watch(&self, progress: Progress) {
-        self.watch.store(progress.value(), Ordering::Relaxed);
-    }
-}
 
 /// Regions given up together, to be fenced.
 pub(crate) struct Batch<S> {
@@ -67,36 +37,6 @@ pub(crate) struct Fence<E> {
     pub(crate) batch: u64,
     pub(crate) regions: Vec<usize>,
     pub(crate) event: Arc<E>,
-}
-
-/// A running iteration.
-pub(crate) struct Run {
-    began: Ticks,
-    /// Time spent waiting for memory, the current wait left out.
-    stalled: Ticks,
-    pub(crate) stalled_since: Option<Ticks>,
-    /// The ledger's epoch when it was last denied memory.
-    denied: u64,
-    /// How many regions that was, and how far the iteration had come.
-    asked: u32,
-    denied_at: Progress,
-    /// Iterations of other jobs that have begun since it waits for memory.
-    pub(crate) passed_over: u32,
-    /// Regions of iteration lifetime held when it began: it is not expected to give those back.
-    carried: u32,
-    /// By how many regions it has held more than its profile had promised from there on.
-    exceeded: u32,
-    recorder: Recorder,
-}
-
-pub(crate) enum Phase {
-    /// Between iterations.
-    Idle,
-    /// Has asked to start; how long that is expected to take, if the profiles tell.
-    Waiting(Option<Ticks>),
-    /// May start, and has not yet been told.
-    Admitted,
-    Running(Run),
 }
 
 pub(crate) struct Account<D: Device> {
@@ -370,7 +310,7 @@ impl<D: Device> Account<D> {
     }
 
     pub(crate) fn begin(&mut self, now: Ticks) {
-        self.pulse.progress.store(0, Ordering::Relaxed);
+        self.pulse.restart();
         self.phase = Phase::Running(Run {
             began: now,
             stalled: Ticks::ZERO,
@@ -431,28 +371,5 @@ impl<D: Device> Account<D> {
         self.outlook.learn(newest, signature, exceeded);
         self.iterations += 1;
         true
-    }
-}
-
-impl Run {
-    /// Time since the iteration's start, waits for memory left out.
-    fn elapsed(&self, now: Ticks) -> Ticks {
-        self.stalled_since
-            .map_or(now, |since| since.min(now))
-            .saturating_sub(self.began)
-            .saturating_sub(self.stalled)
-    }
-
-    /// It was denied so many regions.
-    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32, at: Progress) {
-        (self.denied, self.asked, self.denied_at) = (epoch, asked, at);
-        self.stalled_since.get_or_insert(now);
-    }
-
-    pub(crate) fn resume(&mut self, now: Ticks) {
-        self.passed_over = 0;
-        if let Some(since) = self.stalled_since.take() {
-            self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
-        }
     }
 }

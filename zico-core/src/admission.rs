@@ -12,13 +12,14 @@
 //! were asked for later, and one of each job that asked before it or was passed over as often. Then
 //! it waits for those that run, and for nothing that starts later (I5).
 
-use crate::account::{Account, Phase};
+use crate::account::Account;
 use crate::desk::{Desk, PASSES};
 use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
 use crate::outlook::{Before, Outlook};
 use crate::region::JobKey;
+use crate::run::Phase;
 use crate::signature::{Mark, Signature};
 use crate::units::{Bytes, Progress, Regions, Ticks};
 

@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use crate::account::Pulse;
 use crate::admission::Begin;
 use crate::arena::GRANULE;
 use crate::device::Device;
@@ -10,6 +9,7 @@ use crate::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::memory::{Block, Freed, Memory, Request};
 use crate::profile::Profile;
 use crate::region::JobKey;
+use crate::run::Pulse;
 use crate::shared::Shared;
 use crate::signature::Mark;
 use crate::snapshot::Held;

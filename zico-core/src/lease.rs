@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::account::{Account, Phase};
+use crate::account::Account;
 use crate::banker::is_safe;
 use crate::choose::{Backing, From, Grant};
 use crate::device::Device;
@@ -11,6 +11,7 @@ use crate::error::{OutOfMemory, Shortage};
 use crate::ledger::Ledger;
 use crate::lifetime::Lifetime;
 use crate::region::{JobKey, Place, State};
+use crate::run::Phase;
 use crate::units::{Bytes, Ticks};
 
 /// Pages that an arena needs backed to place one more block.

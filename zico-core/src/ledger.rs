@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::account::{Account, Batch, Fence, Phase};
+use crate::account::{Account, Batch, Fence};
 use crate::banker::Claim;
 use crate::desk::Desk;
 use crate::device::Device;
@@ -17,6 +17,7 @@ use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::run::Phase;
 use crate::signature::Signature;
 use crate::snapshot::Counts;
 use crate::space::Space;

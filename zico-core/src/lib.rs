@@ -89,6 +89,7 @@ pub mod policy;
 mod pool;
 mod profile;
 mod region;
+mod run;
 mod shared;
 mod shortage;
 mod signature;

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::account::{Account, Pulse};
+use crate::account::Account;
 use crate::budget::{BudgetError, BudgetStatus};
 use crate::device::{Device, Features};
 use crate::error::{JoinError, PoolError};
@@ -18,6 +18,7 @@ use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
+use crate::run::Pulse;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::space::Space;

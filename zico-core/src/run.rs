@@ -1,0 +1,94 @@
+//! A job's iteration as it runs: whether it may start, how far it has come, what it waits for.
+
+use crate::profile::Recorder;
+use crate::sync::{AtomicU32, Ordering};
+use crate::units::{Progress, Ticks};
+
+/// What a job and the pool share without a lock: the job's progress, and how far it may come before
+/// a waiting job wants to be looked at again.
+pub(crate) struct Pulse {
+    progress: AtomicU32,
+    watch: AtomicU32,
+}
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        Self { progress: AtomicU32::new(0), watch: AtomicU32::new(u32::MAX) }
+    }
+
+    /// One more operation. Whether somebody waits for the job to have come this far.
+    pub(crate) fn tick(&self) -> bool {
+        let before = self.progress.fetch_add(1, Ordering::Relaxed);
+        if before == u32::MAX {
+            // Progress counts up to its largest value and stays there.
+            self.progress.store(u32::MAX, Ordering::Relaxed);
+        }
+        before.saturating_add(1) >= self.watch.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(self.progress.load(Ordering::Relaxed))
+    }
+
+    /// An iteration begins.
+    pub(crate) fn restart(&self) {
+        self.progress.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn watch(&self, progress: Progress) {
+        self.watch.store(progress.value(), Ordering::Relaxed);
+    }
+}
+
+/// A running iteration.
+pub(crate) struct Run {
+    pub(crate) began: Ticks,
+    /// Time spent waiting for memory, the current wait left out.
+    pub(crate) stalled: Ticks,
+    pub(crate) stalled_since: Option<Ticks>,
+    /// The ledger's epoch when it was last denied memory.
+    pub(crate) denied: u64,
+    /// How many regions that was, and how far the iteration had come.
+    pub(crate) asked: u32,
+    pub(crate) denied_at: Progress,
+    /// Iterations of other jobs that have begun since it waits for memory.
+    pub(crate) passed_over: u32,
+    /// Regions of iteration lifetime held when it began: it is not expected to give those back.
+    pub(crate) carried: u32,
+    /// By how many regions it has held more than its profile had promised from there on.
+    pub(crate) exceeded: u32,
+    pub(crate) recorder: Recorder,
+}
+
+pub(crate) enum Phase {
+    /// Between iterations.
+    Idle,
+    /// Has asked to start; how long that is expected to take, if the profiles tell.
+    Waiting(Option<Ticks>),
+    /// May start, and has not yet been told.
+    Admitted,
+    Running(Run),
+}
+
+impl Run {
+    /// Time since the iteration's start, waits for memory left out.
+    pub(crate) fn elapsed(&self, now: Ticks) -> Ticks {
+        self.stalled_since
+            .map_or(now, |since| since.min(now))
+            .saturating_sub(self.began)
+            .saturating_sub(self.stalled)
+    }
+
+    /// It was denied so many regions.
+    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32, at: Progress) {
+        (self.denied, self.asked, self.denied_at) = (epoch, asked, at);
+        self.stalled_since.get_or_insert(now);
+    }
+
+    pub(crate) fn resume(&mut self, now: Ticks) {
+        self.passed_over = 0;
+        if let Some(since) = self.stalled_since.take() {
+            self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
+        }
+    }
+}
