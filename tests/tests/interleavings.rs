@@ -205,7 +205,16 @@ fn a_free_wakes_another_thread_of_the_job() {
 /// Two jobs hold what the other one needs. The one that asks beyond its profile is told, the other
 /// one is not; and none of them spins.
 #[test]
+fn whoever_asks_beyond_its_profile_is_told_even_if_another_finds_that_nothing_goes_on() {
+    whoever_asks_beyond_its_profile_is_told(false);
+}
+
+#[test]
 fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
+    whoever_asks_beyond_its_profile_is_told(true);
+}
+
+fn whoever_asks_beyond_its_profile_is_told(gets_something: bool) {
     let setup = Setup::new(10, |config| config.policy(Box::new(Reckless)));
     let (greedy, good) = (setup.join("greedy"), setup.join("good"));
     setup.learn(&greedy, &[3]);
@@ -220,8 +229,10 @@ fn whoever_asks_beyond_its_profile_is_told_and_nobody_else() {
     let mut context = Context::from_waker(Waker::noop());
     let mut beyond = pin!(greedy.alloc_async(blocks(5)));
     assert!(beyond.as_mut().poll(&mut context).is_pending());
-    // Another thread of the same job gets something: the first one still waits.
-    greedy.alloc(blocks(1)).unwrap();
+    if gets_something {
+        // Another thread of the same job does: the first one still waits.
+        greedy.alloc(blocks(1)).unwrap();
+    }
     let mut within = pin!(good.alloc_async(blocks(3)));
     let first = within.as_mut().poll(&mut context);
     assert!(first.is_pending(), "{first:?}");
