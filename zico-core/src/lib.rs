@@ -81,6 +81,7 @@ mod ledger;
 mod lifetime;
 mod mapping;
 mod memory;
+pub mod plan;
 pub mod policy;
 mod pool;
 mod profile;
