@@ -58,7 +58,7 @@ impl Part {
             between: None,
             ease: 4,
             turn: TURN,
-            turns: [TURN; 2],
+            turns: [TURN / 4, TURN],
             stuck: false,
             component,
         };
@@ -71,14 +71,15 @@ impl Part {
         self.height > goal.max(self.least) && !self.stuck
     }
 
-    /// The next thing to do for a plan of at most `goal`, in at most `work` steps, which are counted down.
-    pub(super) fn improve(&mut self, goal: u64, work: &mut u64) {
+    /// The next thing to do for a plan of at most `goal`, which somebody `asked` for or is the least that
+    /// can be, in at most `work` steps, which are counted down.
+    pub(super) fn improve(&mut self, goal: u64, asked: bool, work: &mut u64) {
         if let Some(steps) = self.next_fast() {
             *work = work.saturating_sub(steps);
         } else if self.component.conflicts() > Conflicts::MOST {
             self.stuck = true;
         } else {
-            self.search(goal.max(self.least), work);
+            self.search(goal.max(self.least), asked, work);
         }
     }
 
@@ -111,7 +112,7 @@ impl Part {
     }
 
     /// One turn of a search, or what is left of it.
-    fn search(&mut self, goal: u64, work: &mut u64) {
+    fn search(&mut self, goal: u64, asked: bool, work: &mut u64) {
         let between = goal + (self.height - 1 - goal) / 8 * self.ease;
         let which = usize::from(self.turns[1] > 0 || between == goal);
         let aim = [between, goal][which];
@@ -153,7 +154,8 @@ impl Part {
         }
         if which == 0 || between == goal {
             self.turn = self.turn.saturating_mul(2);
-            self.turns = [self.turn; 2];
+            // Who asks for a height is not helped by a plan that is a little lower than the last.
+            self.turns = [if asked { self.turn / 4 } else { self.turn }, self.turn];
         }
     }
 }

@@ -103,7 +103,7 @@ impl Planner {
             let goal = self.capacity.unwrap_or(0).max(least);
             let open = self.parts.iter_mut().filter(|part| part.can_improve(goal));
             let Some(part) = open.max_by_key(|part| part.height) else { break };
-            part.improve(goal, &mut work);
+            part.improve(goal, self.capacity.is_some(), &mut work);
         }
         self.spent = self.spent.saturating_add(self.budget - work);
         self.plan()
