@@ -1,19 +1,20 @@
 //! The report: one self-contained HTML file with a picture of the jobs' memory over time.
 
 mod chart;
+mod packing;
 
 use minijinja::{AutoEscape, Environment, context};
+use zico_core::plan::Block;
 use zico_core::{Bytes, Ticks};
 use zico_mock::replay::Outcome;
 
 use crate::Failure;
 use crate::command::Summary;
+use crate::command::plan::{Known, Summary as Packed};
 
 /// The report of a replay.
 pub(crate) fn html(summary: &Summary, outcome: &Outcome) -> Result<String, Failure> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_template("report.html", include_str!("report.html"))?;
+    let environment = environment()?;
     let jobs: Vec<minijinja::Value> = summary.jobs.iter().enumerate().map(job_row).collect();
     let budget = Bytes::new(summary.budget_bytes);
     let violations: Vec<String> =
@@ -40,6 +41,38 @@ pub(crate) fn html(summary: &Summary, outcome: &Outcome) -> Result<String, Failu
         chart => minijinja::value::Serde(chart::chart(outcome)),
     })?;
     Ok(page)
+}
+
+/// The report of a plan of these blocks.
+pub(crate) fn packing(summary: &Packed, blocks: &[Block]) -> Result<String, Failure> {
+    let environment = environment()?;
+    let size = |bytes: u64| Bytes::new(bytes).to_string();
+    let known = |known: &Known| {
+        context! { name => known.name, height => size(known.height), over => summary.over(known.height) }
+    };
+    let page = environment.get_template("packing.html")?.render(context! {
+        name => summary.name.as_str(),
+        blocks => summary.blocks,
+        verdict => summary.verdict(),
+        height => size(summary.height),
+        bound => size(summary.lower_bound),
+        over => summary.over(summary.height),
+        milliseconds => format!("{:.1}", summary.seconds * 1e3),
+        work => summary.work,
+        baselines => summary.baselines.iter().map(known).collect::<Vec<_>>(),
+        version => env!("CARGO_PKG_VERSION"),
+        chart => minijinja::value::Serde(packing::chart(summary, blocks)),
+    })?;
+    Ok(page)
+}
+
+fn environment() -> Result<Environment<'static>, Failure> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_template("style.css", include_str!("report/style.css"))?;
+    environment.add_template("report.html", include_str!("report.html"))?;
+    environment.add_template("packing.html", include_str!("report/packing.html"))?;
+    Ok(environment)
 }
 
 fn job_row((i, job): (usize, &crate::command::JobSummary)) -> minijinja::Value {

@@ -2,6 +2,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod inspect;
+pub(crate) mod plan;
 pub(crate) mod replay;
 mod summary;
 

@@ -11,10 +11,10 @@ use zico_mock::replay::{JobOutcome, Outcome, Span};
 /// How many colours the template has for jobs.
 pub(crate) const COLOURS: usize = 8;
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 56.0;
-const TOP: f64 = 16.0;
+pub(super) const WIDTH: f64 = 960.0;
+pub(super) const HEIGHT: f64 = 300.0;
+pub(super) const LEFT: f64 = 56.0;
+pub(super) const TOP: f64 = 16.0;
 /// Between the time axis and the first lane.
 const GAP: f64 = 40.0;
 const LANE: f64 = 26.0;
@@ -44,9 +44,9 @@ struct Area {
 }
 
 #[derive(Serialize)]
-struct Tick {
-    at: f64,
-    label: String,
+pub(super) struct Tick {
+    pub(super) at: f64,
+    pub(super) label: String,
 }
 
 #[derive(Serialize)]
@@ -178,7 +178,7 @@ fn x_ticks(scale: &Scale) -> Vec<Tick> {
 }
 
 /// 1, 2 or 5 times a power of ten, at least `step`.
-fn nice(step: f64) -> f64 {
+pub(super) fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -187,13 +187,13 @@ fn nice(step: f64) -> f64 {
         .unwrap_or(step)
 }
 
-fn trimmed(number: f64) -> String {
+pub(super) fn trimmed(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A tenth of a pixel is all that can be seen.
-fn round(coordinate: f64) -> f64 {
+pub(super) fn round(coordinate: f64) -> f64 {
     (coordinate * 10.0).round() / 10.0
 }
 
