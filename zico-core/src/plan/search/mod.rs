@@ -39,6 +39,8 @@ mod order;
 mod room;
 mod set;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
