@@ -46,6 +46,17 @@ pub enum Command {
     /// Show what is in traces, and what the jobs need together
     Inspect(Inspect),
     /// Plan where the blocks of an iteration lie, in as little memory as can be
+    ///
+    /// An iteration that repeats allocates the same blocks each time, so their addresses can be settled
+    /// beforehand. No plan can be lower than the largest sum of bytes that are alive at once, the lower
+    /// bound. The planner makes fast plans first. Where these stay above the bound, it searches for lower ones,
+    /// until it has one, or the proof that there is none, or has done the work that it may do. There is an
+    /// answer in any case.
+    ///
+    /// Of a trace the last iteration is planned, as one that repeats. Persistent blocks (parameters) are no part
+    /// of it: they never move. A block that outlives its iteration gets two slots, which it and the next
+    /// iteration's take in turn. Sizes are rounded up to 512 bytes, and time is counted in allocations and
+    /// frees.
     Plan(Plan),
     /// Make a compact .ztrace file of a PyTorch profile
     Convert(Convert),
@@ -226,18 +237,7 @@ pub struct Inspect {
     pub json: bool,
 }
 
-/// Plan where the blocks of an iteration lie, in as little memory as can be.
-///
-/// An iteration that repeats allocates the same blocks each time, so their addresses can be settled
-/// beforehand. No plan can be lower than the largest sum of bytes that are alive at once, the lower
-/// bound. The planner makes fast plans first. Where these stay above the bound, it searches for lower ones,
-/// until it has one, or the proof that there is none, or has done the work that it may do. There is an
-/// answer in any case.
-///
-/// Of a trace the last iteration is planned, as one that repeats. Persistent blocks (parameters) are no part
-/// of it: they never move. A block that outlives its iteration gets two slots, which it and the next
-/// iteration's take in turn. Sizes are rounded up to 512 bytes, and time is counted in allocations and
-/// frees.
+/// `zico plan`
 #[derive(Debug, Parser)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub struct Plan {
@@ -276,8 +276,10 @@ Examples:
   zico plan A.csv --work 100000000        work up to some minutes
   zico plan dlrm --json | jq .offsets     where each block lies
 
-Exit codes: 0 if there is a plan that fits, 1 if there is none so far that fits in the capacity, 2 for bad
-input.";
+Exit codes:
+  0  there is a plan, and it fits in the capacity if one is given
+  1  none has been found that fits
+  2  bad input";
 
 /// `zico convert`
 #[derive(Debug, Parser)]
