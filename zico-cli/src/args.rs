@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use zico_core::plan::Planner;
 use zico_core::{Bytes, HandOver, Ticks};
 use zico_mock::Utilisation;
 use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
@@ -30,14 +31,15 @@ Examples:
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
   zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
+  zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
   zico convert profile.json.gz my-job.ztrace     a trace of your own job
   zico devices                                   the CUDA devices of this machine
   zico replay dlrm gnmt --budget f=0.5 --device cuda:0
 
 Exit codes:
   0  all is well
-  1  the replay saw a violation, or a job failed (a policy that a budget is too small for
-     is no failure of a comparison; jobs that wait for ever are)
+  1  the replay saw a violation, a job failed, or a plan does not fit in the capacity (a policy
+     that a budget is too small for is no failure of a comparison; jobs that wait for ever are)
   2  bad input, or something that cannot work";
 
 /// What the program can do.
@@ -49,6 +51,19 @@ pub enum Command {
     Compare(Compare),
     /// Show what is in traces, and what the jobs need together
     Inspect(Inspect),
+    /// Plan where the blocks of an iteration lie, in as little memory as can be
+    ///
+    /// An iteration that repeats allocates the same blocks each time, so their addresses can be settled
+    /// beforehand. No plan can be lower than the largest sum of bytes that are alive at once, the lower
+    /// bound. The planner makes fast plans first. Where these stay above the bound, it searches for lower ones,
+    /// until it has one, or the proof that there is none, or has done the work that it may do. There is an
+    /// answer in any case.
+    ///
+    /// Of a trace the last iteration is planned, as one that repeats. Persistent blocks (parameters) are no part
+    /// of it: they never move. A block that outlives its iteration gets two slots, which it and the next
+    /// iteration's take in turn. Sizes are rounded up to 512 bytes, and time is counted in allocations and
+    /// frees.
+    Plan(Plan),
     /// Make a compact .ztrace file of a PyTorch profile
     Convert(Convert),
     /// List the CUDA devices of this machine, or say why there is none
@@ -295,6 +310,50 @@ pub struct Inspect {
     #[arg(long)]
     pub json: bool,
 }
+
+/// `zico plan`
+#[derive(Debug, Parser)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub struct Plan {
+    /// A trace (a file or the name of a bundled one), or a list of blocks as MiniMalloc takes them: a CSV
+    /// with the columns id, lower, upper and size, in any order, where upper is the moment at which a
+    /// block is gone
+    #[arg(value_name = "FILE")]
+    pub file: String,
+
+    /// Stop as soon as the plan is at most this high: bytes, or a size (1GiB)
+    #[arg(short, long, value_parser = size::size, value_name = "SIZE|N")]
+    pub capacity: Option<Bytes>,
+
+    /// How many steps to work at most; a step tries one block at one place, about a microsecond
+    #[arg(short, long, default_value_t = Planner::WORK, value_name = "N")]
+    pub work: u64,
+
+    /// Among plans of one height prefer the one whose regions of this size are in use for the shortest
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub region_size: Option<Bytes>,
+
+    /// Write a report with a picture of the plan: time from left to right, addresses upwards
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+
+    /// Print one JSON object, offsets included, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  zico plan resnet50                      the height of the best plan, beside the bound and others
+  zico plan gnmt --report plan.html       a picture of it
+  zico plan A.csv --capacity 1048576      stop when it fits in so many bytes
+  zico plan A.csv --work 100000000        work up to some minutes
+  zico plan dlrm --json | jq .offsets     where each block lies
+
+Exit codes:
+  0  there is a plan, and it fits in the capacity if one is given
+  1  none has been found that fits
+  2  bad input";
 
 /// `zico convert`
 #[derive(Debug, Parser)]

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use zico_core::plan::PlanError;
 use zico_core::{JoinError, PoolError};
 use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
@@ -11,6 +12,7 @@ use zico_mock::replay::ReplayError;
 
 use crate::convert::ConvertError;
 use crate::import::ImportError;
+use crate::import::csv::CsvError;
 
 /// Why the program stopped.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +56,17 @@ pub enum Failure {
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),
+    /// A list of blocks cannot be read.
+    #[error(transparent)]
+    Csv(#[from] CsvError),
+    /// Blocks cannot be planned.
+    #[error("cannot plan {name}")]
+    Plan {
+        /// What was to be planned.
+        name: String,
+        /// Why not.
+        source: PlanError,
+    },
     /// A file is there already.
     #[error("{} is there already; --force writes over it", .0.display())]
     Exists(PathBuf),

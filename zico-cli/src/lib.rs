@@ -1,5 +1,5 @@
-//! The program `zico`: replay recorded training jobs under one memory budget, look at traces, and
-//! convert them.
+//! The program `zico`: replay recorded training jobs under one memory budget, look at traces, plan
+//! their memory, and convert them.
 //!
 //! The program itself is thin ([`run`]); what it does is in the library, so that tests and other
 //! programs can call it.
@@ -28,7 +28,7 @@ use args::{Args, Command};
 pub enum Exit {
     /// All is well: 0.
     Fine,
-    /// The run saw a violation, or a job failed: 1.
+    /// The run saw a violation, or a job failed, or a plan does not fit: 1.
     Bad,
     /// Bad input, or something that cannot work: 2.
     Refused,
@@ -51,6 +51,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Replay(replay) => command::replay::run(replay),
         Command::Compare(compare) => command::compare::run(compare),
         Command::Inspect(inspect) => command::inspect::run(inspect),
+        Command::Plan(plan) => command::plan::run(plan),
         Command::Convert(convert) => command::convert::run(convert),
         Command::Devices(devices) => command::devices::run(devices),
     };

@@ -4,15 +4,18 @@ mod areas;
 mod axes;
 mod chart;
 mod curves;
+mod packing;
 mod panels;
 
 pub use curves::{Curves, Panel, curves};
 
 use minijinja::{AutoEscape, Environment, context};
 use zico_core::Bytes;
+use zico_core::plan::Block;
 use zico_mock::replay::Outcome;
 
 use crate::Failure;
+use crate::command::plan::{Known, Summary as Packed};
 use crate::command::{Comparison, LEGEND, Summary, Tried, UnderBudget, UnderPolicy};
 use crate::size::ticks;
 
@@ -94,6 +97,27 @@ pub(crate) fn comparison(
     })?)
 }
 
+/// The report of a plan of these blocks.
+pub(crate) fn packing(summary: &Packed, blocks: &[Block]) -> Result<String, Failure> {
+    let size = |bytes: u64| Bytes::new(bytes).to_string();
+    let known = |known: &Known| {
+        context! { name => known.name, height => size(known.height), over => summary.over(known.height) }
+    };
+    Ok(environment()?.get_template("packing.html")?.render(context! {
+        name => summary.name.as_str(),
+        blocks => summary.blocks,
+        verdict => summary.verdict(),
+        height => size(summary.height),
+        bound => size(summary.lower_bound),
+        over => summary.over(summary.height),
+        milliseconds => format!("{:.1}", summary.seconds * 1e3),
+        work => summary.work,
+        baselines => summary.baselines.iter().map(known).collect::<Vec<_>>(),
+        version => env!("CARGO_PKG_VERSION"),
+        chart => minijinja::value::Serde(packing::chart(summary, blocks)),
+    })?)
+}
+
 fn environment() -> Result<Environment<'static>, Failure> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -102,6 +126,7 @@ fn environment() -> Result<Environment<'static>, Failure> {
         ("replay.html", include_str!("report/replay.html")),
         ("curves.svg", include_str!("report/curves.svg")),
         ("comparison.html", include_str!("report/comparison.html")),
+        ("packing.html", include_str!("report/packing.html")),
     ] {
         environment.add_template(name, template)?;
     }

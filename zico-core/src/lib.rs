@@ -85,6 +85,7 @@ mod margin;
 mod marker;
 mod memory;
 mod outlook;
+pub mod plan;
 pub mod policy;
 mod pool;
 mod profile;

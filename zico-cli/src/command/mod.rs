@@ -7,6 +7,7 @@ mod conditions;
 pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod inspect;
+pub(crate) mod plan;
 pub(crate) mod replay;
 mod summary;
 

@@ -6,6 +6,7 @@
 //! - what the PyTorch profiler exports ([`kineto`]);
 //! - either of them in gzip.
 
+pub mod csv;
 pub mod kineto;
 
 use std::fs::File;

@@ -21,8 +21,13 @@ pub(crate) struct Tick {
 impl Axis {
     /// The coordinate of a figure; of one beyond the last, that of the last.
     pub(crate) fn at(&self, figure: f64) -> f64 {
+        round(self.exactly_at(figure))
+    }
+
+    /// The same, for what a tenth of a pixel would distort.
+    pub(crate) fn exactly_at(&self, figure: f64) -> f64 {
         let ((start, end), (first, last)) = (self.ends, self.figures);
-        round(start + (figure.min(last) - first) / (last - first) * (end - start))
+        start + (figure.min(last) - first) / (last - first) * (end - start)
     }
 
     /// About so many marks at round figures, none beyond `end`.

@@ -11,11 +11,11 @@ use zico_mock::replay::{JobOutcome, Outcome, Span};
 use super::areas::{Area, COLOURS, areas, gib};
 use super::axes::{Axis, Tick, round};
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = WIDTH - 8.0;
-const TOP: f64 = 16.0;
+pub(super) const WIDTH: f64 = 960.0;
+pub(super) const HEIGHT: f64 = 300.0;
+pub(super) const LEFT: f64 = 56.0;
+pub(super) const RIGHT: f64 = WIDTH - 8.0;
+pub(super) const TOP: f64 = 16.0;
 /// Between the time axis and the first lane.
 const GAP: f64 = 40.0;
 const LANE: f64 = 26.0;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod compare;
+mod plan;
 
 use std::fs;
 use std::path::PathBuf;

@@ -20,6 +20,7 @@
 
 mod check;
 pub mod format;
+mod lifetimes;
 mod stats;
 
 use std::fmt;
@@ -28,6 +29,7 @@ use zico_core::{Bytes, Lifetime, Ticks};
 
 pub use check::{Place, TraceError};
 pub use format::ReadError;
+pub use lifetimes::{GRAIN, Repeating};
 pub use stats::{IterationStats, Stats};
 
 /// One block of memory, named by its place in the order of allocation: 0, 1, 2 and so on.

@@ -1,0 +1,394 @@
+//! An exact search for a plan of at most a given height.
+//!
+//! **Branching.** A partial plan places some blocks; every other block has a lowest offset, above all
+//! placed blocks that it conflicts with. Take the block b that could end lowest, at h. If there is a plan
+//! at all, there is one in which no block can be moved down into free room (an *active* schedule), and in
+//! that one either b lies at its lowest offset, or a block that conflicts with b begins below h, and
+//! that one lies at its own lowest offset, because nothing that is left could end beneath it. So it is
+//! enough to try b and those. This is how Giffler and Thompson (Operations Research, 1960) enumerate
+//! active schedules of a job shop; here a block is a job on all sections of its lifetime at once. Blocks
+//! far away in time are not tried in every order against each other.
+//!
+//! **Bounds.** [`room`]: for each section and each offset, what has to lie above it fits, or not.
+//!
+//! **Sleepers.** When a block c at its lowest offset o has been refuted, its siblings need not try it
+//! again (*sleep sets*, Godefroid). More than that: in an active plan c is then held up by a block that
+//! conflicts with it and begins beneath its end at o, so its lowest offset rises to the lowest end of
+//! those.
+//!
+//! **Conflicts.** Each refutation names a set of blocks for which it holds if all others are taken away.
+//! A refuted node is blamed on the union of what its children are blamed on, and children that are not in
+//! that union need not be tried. Where none of these blocks' lowest offsets rose when a block was placed,
+//! that placement is not at fault, and neither are its alternatives: the search jumps back over it. So
+//! trouble in one part of time does not make the search go through the other parts.
+//!
+//! **Learning.** [`nogoods`]: what was refuted is kept.
+//!
+//! **Restarts.** How long a search takes varies by factors of thousands with the order in which blocks are
+//! tried. So it is cut off early, and begins again in another order ([`order`]).
+//!
+//! Bounds by section, cutting at free moments, and the fixed orders are known from MiniMalloc (Moffitt,
+//! ASPLOS 2023), which goes through canonical placements in the order of offsets. Everything is held in
+//! explicit stacks, so that a search can stop after any step and go on later.
+
+#![expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]
+
+mod conflicts;
+mod nogoods;
+mod order;
+mod room;
+mod set;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+use super::problem::Component;
+pub(super) use conflicts::Conflicts;
+use nogoods::NoGoods;
+use order::Orders;
+use room::Room;
+use set::Set;
+use state::{Mark, State};
+
+/// How many nodes the first attempts may go to, or twice as many as there are blocks.
+const PATIENCE: u64 = 1500;
+
+/// No block, no set.
+const NONE: u32 = u32::MAX;
+
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) component: &'a Component,
+    pub(super) conflicts: &'a Conflicts,
+    /// The height that a plan may have: at least the largest live sum.
+    pub(super) capacity: u64,
+}
+
+/// How a search stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// There is a plan: [`Search::offsets`].
+    Found,
+    /// There is none.
+    Impossible,
+    /// The work is spent.
+    Open,
+}
+
+/// One node: a block that could end lowest, and what to try.
+#[derive(Debug)]
+struct Node {
+    star: u32,
+    /// Where its children begin; they go on to the next node's.
+    children: usize,
+    /// The child that is being tried.
+    current: usize,
+    /// As it was before that child.
+    mark: Mark,
+    sleepers: usize,
+    sets: usize,
+}
+
+/// A block to be tried at a node.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    block: u32,
+    /// What it was refuted with, if it was.
+    why: u32,
+}
+
+/// A block that was refuted at an offset.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    block: u32,
+    offset: u64,
+    why: u32,
+}
+
+/// A search that can go on.
+#[derive(Debug)]
+pub(super) struct Search {
+    state: State,
+    nodes: Vec<Node>,
+    children: Vec<Child>,
+    sleepers: Vec<Sleeper>,
+    /// Sets of blocks, each of `words` words.
+    sets: Vec<u64>,
+    words: usize,
+    /// The blocks that the last refutation is blamed on.
+    blame: Vec<u64>,
+    room: Room,
+    nogoods: NoGoods,
+    orders: Orders,
+    /// The order of this attempt: the place of each block.
+    places: Vec<u32>,
+    /// How many nodes this attempt may still go to.
+    patience: u64,
+    /// Whether the next thing is a new node, not another child of the last one.
+    descending: bool,
+}
+
+impl Search {
+    pub(super) fn new(ground: &Ground<'_>) -> Self {
+        let n = ground.component.len();
+        let words = n.div_ceil(64);
+        let mut search = Self {
+            state: State::new(ground),
+            nodes: Vec::new(),
+            children: Vec::new(),
+            sleepers: Vec::new(),
+            sets: Vec::new(),
+            words,
+            blame: alloc::vec![0; words],
+            room: Room::new(ground.component.live.len()),
+            nogoods: NoGoods::new(n),
+            orders: Orders::new(ground),
+            places: Vec::new(),
+            patience: 0,
+            descending: true,
+        };
+        search.restart(ground);
+        search
+    }
+
+    /// The offsets of a plan that was found.
+    pub(super) fn offsets(&self) -> &[u64] {
+        &self.state.least
+    }
+
+    /// Goes on for as many steps as `work` has, which it counts down: one for each block tried.
+    pub(super) fn run(&mut self, ground: &Ground<'_>, work: &mut u64) -> Outcome {
+        while *work > 0 {
+            if self.descending {
+                if self.state.left.is_empty() {
+                    return Outcome::Found;
+                }
+                if self.patience == 0 {
+                    self.restart(ground);
+                }
+                self.patience -= 1;
+                self.open(ground);
+            }
+            *work -= 1;
+            self.descending = match self.choose() {
+                Some(child) if self.descend(ground, child) => true,
+                Some(_) => false,
+                None => {
+                    if !self.close(ground) {
+                        return Outcome::Impossible;
+                    }
+                    false
+                }
+            };
+            if !self.descending && self.nodes.is_empty() {
+                return Outcome::Impossible;
+            }
+        }
+        Outcome::Open
+    }
+
+    /// Takes everything back and begins in another order.
+    fn restart(&mut self, ground: &Ground<'_>) {
+        while let Some(node) = self.nodes.pop() {
+            if node.current != usize::MAX {
+                while self.state.lower(node.mark).is_some() {}
+                self.state.remove(ground, self.children[node.current].block, node.mark);
+            }
+        }
+        self.children.clear();
+        self.sleepers.clear();
+        self.sets.clear();
+        self.nogoods.thin();
+        let n = ground.component.len() as u64;
+        self.patience = (2 * n).max(PATIENCE) * (10 + self.orders.rounds() as u64) / 10;
+        self.places = self.orders.next();
+        self.descending = true;
+    }
+
+    /// A new node.
+    fn open(&mut self, ground: &Ground<'_>) {
+        let key = |&block: &u32| (self.state.end(ground, block), self.places[block as usize]);
+        let Some(star) = self.state.left.iter().copied().min_by_key(key) else { return };
+        let end = self.state.end(ground, star);
+        let children = self.children.len();
+        let conflicts = ground.conflicts.of(star as usize).iter().copied();
+        let (placed, least) = (&self.state.placed, &self.state.least);
+        let rivals = conflicts.filter(|&c| !placed[c as usize] && least[c as usize] < end);
+        self.children.extend(rivals.chain([star]).map(|block| Child { block, why: NONE }));
+        self.children[children..]
+            .sort_unstable_by_key(|c| (least[c.block as usize], self.places[c.block as usize]));
+        self.nodes.push(Node {
+            star,
+            children,
+            current: usize::MAX,
+            mark: self.state.mark(),
+            sleepers: self.sleepers.len(),
+            sets: self.sets.len(),
+        });
+    }
+
+    /// The next child to try at the last node. If there is none, the node is refuted, and `blame` has
+    /// what it is blamed on.
+    fn choose(&mut self) -> Option<usize> {
+        let node = self.nodes.last()?;
+        let children = &self.children[node.children..];
+        let open = |child: &Child| child.why == NONE;
+        let starred = |child: &Child| child.block == node.star && child.why != NONE;
+        if !children.iter().any(starred) {
+            return children.iter().position(open).map(|i| node.children + i);
+        }
+        // Only what the star is blamed on matters, and what that is blamed on, and so on.
+        self.blame.fill(0);
+        self.blame.add(node.star);
+        let mut united = 0;
+        loop {
+            let of = |child: &&Child| child.why != NONE && self.blame.has(child.block);
+            let refuted: Vec<u32> = children.iter().filter(of).map(|child| child.why).collect();
+            if refuted.len() == united {
+                break;
+            }
+            united = refuted.len();
+            for why in refuted {
+                self.blame.unite(set(&self.sets, self.words, why));
+            }
+        }
+        let blamed = |child: &Child| open(child) && self.blame.has(child.block);
+        children.iter().position(blamed).map(|i| node.children + i)
+    }
+
+    /// Tries a child of the last node. False if it is refuted at once, and then all is as it was before,
+    /// at this node or at one before it.
+    fn descend(&mut self, ground: &Ground<'_>, child: usize) -> bool {
+        let block = self.children[child].block;
+        if room::buried(ground, &self.state, block, &mut self.blame) {
+            self.refute(child);
+            return false;
+        }
+        let Some(node) = self.nodes.last_mut() else { return false };
+        node.current = child;
+        node.mark = self.state.mark();
+        node.sleepers = self.sleepers.len();
+        let (mark, first) = (node.mark, node.children);
+        let asleep = self.children[first..].iter().filter(|child| child.why != NONE);
+        self.sleepers.extend(asleep.map(|child| Sleeper {
+            block: child.block,
+            offset: self.state.least[child.block as usize],
+            why: child.why,
+        }));
+        self.state.place(ground, block);
+        if self.oversleep(ground)
+            || self.nogoods.hit(&self.state, mark, &mut self.blame)
+            || self.room.short(ground, &self.state, mark, &mut self.blame)
+        {
+            self.blame.members().for_each(|block| self.orders.accuse(block));
+            self.back(ground);
+            return false;
+        }
+        true
+    }
+
+    /// Raises the sleepers. True if one has nothing left that could hold it up.
+    fn oversleep(&mut self, ground: &Ground<'_>) -> bool {
+        let c = ground.component;
+        let mut rose = true;
+        while rose {
+            rose = false;
+            for (which, sleeper) in (0..).zip(&self.sleepers) {
+                let i = sleeper.block as usize;
+                if self.state.placed[i] || self.state.floor[i] > sleeper.offset {
+                    continue;
+                }
+                let end = sleeper.offset + c.size[i];
+                let under = ground.conflicts.of(i).iter().copied().filter(|&other| {
+                    !self.state.placed[other as usize] && self.state.least[other as usize] < end
+                });
+                let Some(lowest) = under.map(|other| self.state.end(ground, other)).min() else {
+                    self.blame.copy_from_slice(set(&self.sets, self.words, sleeper.why));
+                    return true;
+                };
+                let offset = lowest.next_multiple_of(c.align[i]);
+                if offset > self.state.least[i] {
+                    self.state.raise(sleeper.block, offset, which);
+                    rose = true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Refutes the last node with what is in `blame`. False if nothing is left to try.
+    fn close(&mut self, ground: &Ground<'_>) -> bool {
+        let bounds = self.lesson();
+        self.drop_node();
+        let going_on = self.back(ground);
+        self.nogoods.learn(&self.state, &bounds);
+        going_on
+    }
+
+    /// What is in `blame` as a no-good: nothing if it holds only beside what is placed, or only because
+    /// of a sleeper.
+    fn lesson(&self) -> Vec<(u32, u64)> {
+        let state = &self.state;
+        let slept = |sleeper: &Sleeper| {
+            let i = sleeper.block as usize;
+            !state.placed[i] && state.floor[i] <= sleeper.offset && self.blame.has(sleeper.block)
+        };
+        if self.blame.members().any(|b| state.placed[b as usize]) || self.sleepers.iter().any(slept)
+        {
+            return Vec::new();
+        }
+        self.blame.members().map(|block| (block, state.least[block as usize])).collect()
+    }
+
+    /// Takes back placements up to and with the last one that is at fault for `blame`. False if none is.
+    fn back(&mut self, ground: &Ground<'_>) -> bool {
+        while let Some(node) = self.nodes.last_mut() {
+            let (child, mark, sleepers) = (node.current, node.mark, node.sleepers);
+            node.current = usize::MAX;
+            let block = self.children[child].block;
+            let mut at_fault = self.blame.has(block);
+            while let Some(raised) = self.state.lower(mark) {
+                if !self.blame.has(raised.block) {
+                    continue;
+                }
+                if raised.by == NONE {
+                    at_fault = true;
+                } else {
+                    // It rose because it had been refuted, so that refutation is needed too.
+                    let why = self.sleepers[raised.by as usize].why;
+                    self.blame.unite(set(&self.sets, self.words, why));
+                    at_fault |= self.blame.has(block);
+                }
+            }
+            self.sleepers.truncate(sleepers);
+            self.state.remove(ground, block, mark);
+            if at_fault {
+                self.blame.add(block);
+                self.refute(child);
+                return true;
+            }
+            self.drop_node();
+        }
+        false
+    }
+
+    /// Writes down that a child of the last node is refuted with `blame`.
+    fn refute(&mut self, child: usize) {
+        self.children[child].why = (self.sets.len() / self.words) as u32;
+        self.sets.extend_from_slice(&self.blame);
+    }
+
+    fn drop_node(&mut self) {
+        if let Some(node) = self.nodes.pop() {
+            self.children.truncate(node.children);
+            self.sets.truncate(node.sets);
+        }
+    }
+}
+
+fn set(sets: &[u64], words: usize, which: u32) -> &[u64] {
+    &sets[which as usize * words..][..words]
+}
