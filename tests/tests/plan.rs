@@ -48,7 +48,9 @@ fn few() -> impl Strategy<Value = Vec<Block>> {
 }
 
 fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
-    let block = (0..40_u64, 0..20_u64, 0..100_u64, 1..9_u64);
+    // Many of one size: skylines then have many parts of one height.
+    let size = prop_oneof![0..100_u64, 1..4_u64];
+    let block = (0..40_u64, 0..20_u64, size, prop_oneof![1..9_u64, Just(1_u64)]);
     prop::collection::vec(block, 0..60).prop_map(|all| {
         let block =
             |(lower, life, size, align)| Block::new(lower, lower + life, size).aligned(align);

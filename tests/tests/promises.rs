@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
     AllocError, Begin, BeginError, Block, BudgetError, Bytes, Device, FreeError, HandOver, Job,
-    Lifetime, Pool, PoolConfig, Request, Ticks,
+    JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::replay::PolicyKind;
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
@@ -207,7 +207,8 @@ fn an_iteration_that_can_never_fit_is_refused() {
 #[test]
 fn the_margin_is_what_the_iterations_have_shown() {
     let (device, pool) = pool(200, TimeShift::default());
-    let mut job = Waves::join(&device, &pool, 1, &[100, 28], 3);
+    let terms = JobConfig::new("job").without_plans();
+    let mut job = Waves::join_as(terms, &device, &pool, 1, &[100, 28], 3);
     job.shape = Some(7);
     let mut claim_after = |wave: &[u64], times| {
         (job.wave, job.left) = (wave.to_vec(), times);
@@ -232,7 +233,8 @@ fn an_iteration_is_known_by_its_first_allocation_or_by_what_the_job_says() {
     let waves: [&[u64]; 3] = [&[20, 5], &[60, 20], &[40, 9, 2]];
     for told in [false, true] {
         let (device, pool) = pool(200, TimeShift::default());
-        let mut job = Waves::join(&device, &pool, 1, &[10], 1);
+        let terms = JobConfig::new("job").without_plans();
+        let mut job = Waves::join_as(terms, &device, &pool, 1, &[10], 1);
         let claim = || pool.snapshot().jobs[0].claim;
         let known = |regions_: u64| Some(regions(regions_ + 1));
         // The first iteration is nobody's shape. Then each of them twice.
@@ -436,7 +438,7 @@ fn a_budget_that_cannot_be_is_refused() {
 #[test]
 fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
     let (device, pool) = pool(10, TimeShift::default());
-    let mut job = Waves::join(&device, &pool, 1, &[7], 2);
+    let mut job = Waves::join(&device, &pool, 1, &[7], 3);
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
     let other = pool.join("other", device.add_stream()).unwrap();
     assert_eq!(other.begin(), Ok(Begin::Started));

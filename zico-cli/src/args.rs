@@ -130,6 +130,10 @@ pub struct RunArgs {
     #[arg(long, default_value = "fenced")]
     pub hand_over: HandOverName,
 
+    /// Iterations that repeat are not planned
+    #[arg(long)]
+    pub no_plans: bool,
+
     /// How many iterations each job does at least
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,

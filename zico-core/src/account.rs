@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use crate::banker::Claim;
 use crate::device::Device;
-use crate::lifetime::Lifetime;
 use crate::memory::Memory;
 use crate::outlook::Outlook;
 use crate::policy::Tenant;
@@ -18,6 +17,7 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, Mutex};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
+use crate::zone::Zone;
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;
@@ -42,11 +42,11 @@ pub(crate) struct Fence<E> {
 pub(crate) struct Account<D: Device> {
     pub(crate) name: Arc<str>,
     pub(crate) stream: D::Stream,
-    /// Where its arenas lie, by lifetime.
+    /// Its address ranges, by zone.
     pub(crate) spaces: Vec<Space<D::Range>>,
     pub(crate) pulse: Arc<Pulse>,
-    /// Regions in the job's arenas, by lifetime.
-    pub(crate) leased: [u32; 3],
+    /// Regions in them.
+    pub(crate) leased: [u32; Zone::COUNT],
     /// Regions given up whose fence has not passed.
     pub(crate) draining: u32,
     /// The batch that regions given up now belong to; the first is 1.
@@ -104,7 +104,7 @@ impl<D: Device> Account<D> {
             stream,
             spaces,
             pulse,
-            leased: [0; 3],
+            leased: [0; Zone::COUNT],
             draining: 0,
             batch: 1,
             passed: 0,
@@ -144,7 +144,7 @@ impl<D: Device> Account<D> {
     }
 
     pub(crate) fn persistent(&self) -> u32 {
-        self.leased[Lifetime::Persistent.index()]
+        self.leased[Zone::Persistent.index()]
     }
 
     /// Leased regions that are not persistent.

@@ -102,6 +102,12 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
+    /// The job's iterations are to be placed as planned. Refused while one runs.
+    pub(crate) fn replan(&mut self, job: JobKey) -> bool {
+        let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
+        account.map(|account| account.outlook.replan()).is_some()
+    }
+
     /// A running iteration has made its allocations up to a mark. Whether something else is expected of
     /// it since, and what others were refused because of it they may get. What raises its claim counts
     /// only if all running iterations can still finish in some order; else it stays what was promised.

@@ -118,12 +118,6 @@ impl Arena {
         self.pieces[slot].start
     }
 
-    /// How long a piece is.
-    #[inline]
-    pub(crate) fn len_of(&self, slot: Slot) -> u64 {
-        self.pieces[slot].len
-    }
-
     /// A live block is no longer known by its serial, and its place not free yet.
     pub(crate) fn park(&mut self, slot: Slot) {
         self.pieces[slot].serial = PARKED;
@@ -141,10 +135,10 @@ impl Arena {
         Bytes::new(ready.map(|piece| piece.len).max().unwrap_or(0))
     }
 
-    /// Whether a slot has the live block with this serial, and that begins at `at`.
+    /// Where the live block with this serial begins, and its length, if the slot has it.
     #[inline]
-    pub(crate) fn holds(&self, slot: Slot, serial: u64, at: u64) -> bool {
-        self.pieces.live(slot, serial).is_some_and(|block| block.start == at)
+    pub(crate) fn live_at(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
+        self.pieces.live(slot, serial).map(|block| (block.start, block.len))
     }
 
     /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
@@ -160,11 +154,6 @@ impl Arena {
         }
         self.ready.insert(&mut self.pieces, slot);
         0..0
-    }
-
-    /// Whether a live block begins at `at`. O(pieces): for the way that ends in an error.
-    pub(crate) fn is_live(&self, at: u64) -> bool {
-        self.pieces.any_order().any(|piece| piece.is_live() && piece.start == at)
     }
 
     /// Makes a piece that is in no bins free, and joins it with its neighbours of the same kind.

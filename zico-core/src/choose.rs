@@ -66,7 +66,7 @@ impl<D: Device> Ledger<D> {
     /// waiting on the host. O(pages) where all are mapped, else O(regions + pages log pages).
     pub(crate) fn choose(&self, job: JobKey, want: &Want) -> Option<Vec<Backing>> {
         let account = self.accounts.get(&job)?;
-        let space = &account.spaces[want.lifetime.index()];
+        let space = &account.spaces[want.zone.index()];
         let mut backings: Vec<Backing> = Vec::with_capacity(want.pages.len());
         let mut missing: Vec<(u64, u64)> = Vec::new();
         for &number in &want.pages {

@@ -10,21 +10,21 @@ use alloc::vec::Vec;
 use crate::choose::Backing;
 use crate::device::Device;
 use crate::ledger::Ledger;
-use crate::lifetime::Lifetime;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Place, Region};
+use crate::zone::Zone;
 
 impl<D: Device> Ledger<D> {
     /// Claims the pages that a lease has to map, and those that it has to unmap something from.
     pub(crate) fn claim_for(
         &mut self,
         job: JobKey,
-        lifetime: Lifetime,
+        zone: Zone,
         backings: &[Backing],
     ) -> Vec<Place> {
         let mut claimed = Vec::new();
         for backing in backings.iter().filter(|backing| !backing.mapped) {
-            let place = Place { job, lifetime, page: backing.page };
+            let place = Place { job, zone, page: backing.page };
             let stale = self.stale(place, backing.region);
             self.claim(core::iter::once(place), &mut claimed);
             self.claim(stale.into_iter().map(|(place, _)| place), &mut claimed);
@@ -37,7 +37,7 @@ impl<D: Device> Ledger<D> {
         for place in places {
             let Some(account) = self.accounts.get_mut(&place.job) else { continue };
             let mut new = false;
-            account.spaces[place.lifetime.index()].set(place.page, |page| {
+            account.spaces[place.zone.index()].set(place.page, |page| {
                 new = !core::mem::replace(&mut page.claimed, true);
             });
             if new {
@@ -54,7 +54,7 @@ impl<D: Device> Ledger<D> {
             self.claimed = self.claimed.saturating_sub(1);
             if let Some(account) = self.accounts.get_mut(&place.job) {
                 account.claims = account.claims.saturating_sub(1);
-                account.spaces[place.lifetime.index()].set(place.page, |page| page.claimed = false);
+                account.spaces[place.zone.index()].set(place.page, |page| page.claimed = false);
             }
             self.depart(place.job);
         }

@@ -1,11 +1,12 @@
 //! An allocation for which the job's arenas have no room.
 
+use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::AllocError;
 use crate::job::Job;
 use crate::lease::Want;
 use crate::lifetime::Lifetime;
-use crate::memory::{Block, Request};
+use crate::zone::Zone;
 
 impl<D: Device> Job<D> {
     /// Leases the pages that the block needs and places it there. The job's lock is not held
@@ -14,14 +15,18 @@ impl<D: Device> Job<D> {
     #[cold]
     pub(crate) fn grow_and_place(
         &self,
-        lifetime: Lifetime,
         request: Request,
         size: u64,
         align: u64,
     ) -> Result<Block, AllocError<D::Error>> {
         let mut ordered = false;
+        // Decided once: what is leased for one arena is of no use to another.
+        let mut decided = None;
         loop {
-            let want = self.plan(lifetime, request, size, align)?;
+            let want = self.want(request, size, align, decided)?;
+            if want.zone != Zone::Planned {
+                decided = Some(want.zone.lifetime());
+            }
             let leased = match want.pages[..] {
                 [] => Ok(()),
                 _ => self.shared.lease(self.key, &want),
@@ -30,20 +35,21 @@ impl<D: Device> Job<D> {
             let awaited = core::mem::take(&mut memory.awaited);
             memory.growing = false;
             if leased.is_ok() {
-                memory.back(lifetime, &want.pages);
+                memory.back(want.zone, &want.pages);
             }
             // Even if there was nothing to be had: another thread may have freed something.
-            let block = memory.place(lifetime, request, size, align);
+            let block = memory.place(request, size, align, decided);
             let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
             memory.hungry |= busy && block.is_none();
             let order = !ordered && !memory.parked.is_empty();
             let mark = memory.mark.take();
+            let watched = block.is_some() && self.pulse.tick();
             drop(memory);
             if awaited {
                 self.shared.changed();
             }
             if let Some(block) = block {
-                self.made(mark);
+                self.made(mark, watched);
                 return Ok(block);
             }
             match leased {
@@ -56,7 +62,7 @@ impl<D: Device> Job<D> {
                     return Err(AllocError::Busy(why.shortage));
                 }
                 Err(AllocError::OutOfMemory(mut why)) => {
-                    why.largest_free = self.memory.lock().arena(lifetime).largest_free();
+                    why.largest_free = self.memory.lock().largest_free_in(want.zone);
                     return Err(AllocError::OutOfMemory(why));
                 }
                 done => done?,
@@ -64,12 +70,12 @@ impl<D: Device> Job<D> {
         }
     }
 
-    fn plan(
+    fn want(
         &self,
-        lifetime: Lifetime,
         request: Request,
         size: u64,
         align: u64,
+        decided: Option<Lifetime>,
     ) -> Result<Want, AllocError<D::Error>> {
         let mut memory = self.memory.lock();
         if !memory.parked.is_empty() {
@@ -83,11 +89,11 @@ impl<D: Device> Job<D> {
             let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes, 0);
             return Err(AllocError::Busy(shortage));
         }
-        let arena = memory.arena(lifetime);
-        let Some(pages) = arena.plan(size, align) else {
-            return Err(AllocError::OutOfAddresses { bytes: request.bytes, range: arena.len() });
-        };
+        let asked = request.bytes;
+        let (zone, pages) = memory
+            .want(request, size, align, decided)
+            .map_err(|range| AllocError::OutOfAddresses { bytes: asked, range })?;
         memory.growing = true;
-        Ok(Want { lifetime, pages, asked: request.bytes })
+        Ok(Want { zone, pages, asked })
     }
 }

@@ -1,44 +1,61 @@
-//! Learns how long a job's allocations live, where the caller does not say.
+//! What a job's allocations do in an iteration, in order: their sizes, and when each is freed.
 //!
-//! An iteration repeats: what its n-th allocation did last time, it does again. One that was still
-//! live when the iteration ended is placed with what persists from then on, so that it strands no
-//! memory that activations give up. In the first iteration nothing is known, and that is when
-//! optimizer state appears, which then lives for ever; it has the sizes of the parameters, so what has
-//! the size of a block that was allocated before the first iteration is taken to persist.
+//! An iteration repeats: what its n-th allocation did last time, it does again. So a job that does not
+//! say how long its blocks live is understood: one that was still live when the iteration ended is placed
+//! with what persists from then on, so that it strands no memory that activations give up. And a whole
+//! iteration can be planned ([`planned`](crate::planned)).
 //!
-//! A wrong guess costs little: a block pins the regions that it lies in, wherever it lies.
+//! In the first iteration nothing is known, and that is when optimizer state appears, which then lives
+//! for ever; it has the sizes of the parameters, so what has the size of a block that was allocated before
+//! the first iteration is taken to persist. A wrong guess costs little: a block pins the regions that it
+//! lies in, wherever it lies.
+//!
+//! Time is counted in allocations: a block that is free before the allocation with number `until` is made
+//! may have its place then, in whatever order the frees between two allocations come.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hashbrown::HashMap;
 
 use crate::lifetime::Lifetime;
 
-/// Allocations of one iteration that are learned; what comes later in it is taken to be freed in it. An
+/// Allocations of one iteration that are noted; what comes later in it is taken to be freed in it. An
 /// iteration may never end.
-const MAX_LEARNED: usize = 1 << 20;
+pub(crate) const MOST: usize = 1 << 20;
 
-/// What an allocation of an iteration was, and whether it outlived it.
+/// The number of an allocation that is not noted, and of a moment that is not known.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What an allocation of an iteration was, and how long it lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Habit {
-    size: u64,
-    persists: bool,
+pub(crate) struct Habit {
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    /// How many allocations the iteration had made when it was freed; [`NONE`] if it outlived it.
+    pub(crate) until: u32,
+    /// Of one that did, how many the next iteration had made; [`NONE`] if it outlived that one too.
+    pub(crate) next_until: u32,
 }
 
-/// An allocation whose lifetime is being learned: which one of which iteration it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ordinal {
-    iteration: u32,
-    number: u32,
+impl Habit {
+    const fn new(size: u64, align: u64) -> Self {
+        Self { size, align, until: NONE, next_until: NONE }
+    }
 }
 
 /// What is known of one job's allocations.
 #[derive(Default)]
 pub(crate) struct Habits {
-    /// The last iteration's allocations in order.
+    /// The allocations in order of the last iteration that was noted ...
     known: Vec<Habit>,
-    /// Those of the iteration under way; each persists until it is freed.
+    /// ... which blocks they are, and which iteration that was.
+    known_serials: Range<u64>,
+    known_iteration: u32,
+    /// Those of the iteration under way.
     now: Vec<Habit>,
+    /// The first block of the iteration under way, or what would be.
+    first: u64,
     /// Sizes of the blocks that were allocated before the first iteration has ended and that live.
     kept: HashMap<u64, u32>,
     /// Iterations that have begun; none is under way where `inside` is false.
@@ -47,62 +64,106 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
-    pub(crate) fn begin(&mut self) {
+    /// An iteration begins. Its blocks have serials from `first` on.
+    pub(crate) fn begin(&mut self, first: u64) {
         self.inside = true;
+        self.first = first;
         self.iteration = self.iteration.saturating_add(1);
     }
 
-    pub(crate) fn end(&mut self) {
+    /// It ends, and has been noted. The serials of further blocks begin with `next`.
+    pub(crate) fn end(&mut self, next: u64) {
         if core::mem::take(&mut self.inside) {
             core::mem::swap(&mut self.known, &mut self.now);
+            self.known_serials = self.first..next;
+            self.known_iteration = self.iteration;
             self.now.clear();
             self.kept = HashMap::new();
         }
     }
 
+    /// It ends, and was what a plan foresaw: nothing has been noted.
+    pub(crate) fn end_as_planned(&mut self) {
+        self.inside = false;
+        self.kept = HashMap::new();
+    }
+
     /// How long the next allocation will live if it has this size. O(1).
+    #[inline]
     pub(crate) fn lifetime(&self, size: u64) -> Lifetime {
         let persists = match self.known.get(self.now.len()) {
             _ if !self.inside => true,
-            Some(habit) if habit.size == size => habit.persists,
+            Some(habit) if habit.size == size => habit.until == NONE,
             // The sequence has changed: most of what an iteration allocates it also frees.
             _ => self.is_first() && self.kept.contains_key(&size),
         };
         if persists { Lifetime::Persistent } else { Lifetime::Iteration }
     }
 
-    /// An allocation has been made whose lifetime was asked for.
-    pub(crate) fn made(&mut self, size: u64) -> Ordinal {
-        if !self.inside || self.now.len() >= MAX_LEARNED {
-            return Ordinal::default();
+    /// An allocation of the iteration has been made: its number.
+    #[inline]
+    pub(crate) fn made(&mut self, size: u64, align: u64) -> u32 {
+        if !self.inside || self.now.len() >= MOST {
+            return NONE;
         }
-        let number = u32::try_from(self.now.len()).unwrap_or(u32::MAX);
-        self.now.push(Habit { size, persists: true });
-        Ordinal { iteration: self.iteration, number }
+        let number = u32::try_from(self.now.len()).unwrap_or(NONE);
+        self.now.push(Habit::new(size, align));
+        number
     }
 
-    /// It has been freed.
-    pub(crate) fn freed(&mut self, ordinal: Ordinal) {
-        if self.inside && ordinal.iteration == self.iteration {
-            let habit = usize::try_from(ordinal.number).ok().and_then(|n| self.now.get_mut(n));
-            if let Some(habit) = habit {
-                habit.persists = false;
+    /// Allocations that have been made as a plan foresaw, until now.
+    pub(crate) fn catch_up(&mut self, made: impl Iterator<Item = Habit>) {
+        debug_assert!(self.now.is_empty(), "nothing has been noted");
+        self.now.extend(made.take(MOST));
+    }
+
+    /// The block with this serial, which was the allocation of this number in its iteration, has been
+    /// freed.
+    #[inline]
+    pub(crate) fn freed(&mut self, number: u32, serial: u64) {
+        let made = u32::try_from(self.now.len()).unwrap_or(NONE);
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if self.is_of_now(serial) {
+            if let Some(habit) = self.now.get_mut(number) {
+                habit.until = made;
             }
+        } else if self.known_serials.contains(&serial)
+            && self.iteration <= self.known_iteration.saturating_add(u32::from(self.inside))
+            && let Some(habit) = self.known.get_mut(number)
+        {
+            habit.next_until = made;
         }
     }
 
     /// A persistent block has been allocated, by whoever's word.
+    #[inline]
     pub(crate) fn keep(&mut self, size: u64) {
         if !self.inside && self.iteration == 0 {
             *self.kept.entry(size).or_default() += 1;
         }
     }
 
-    pub(crate) fn is_inside(&self) -> bool {
+    #[inline]
+    pub(crate) const fn is_inside(&self) -> bool {
         self.inside
     }
 
-    fn is_first(&self) -> bool {
+    /// Whether a block is one of the iteration under way, by its serial.
+    pub(crate) const fn is_of_now(&self, serial: u64) -> bool {
+        self.inside && serial >= self.first
+    }
+
+    /// The allocations of the iteration under way, as far as they have been noted.
+    pub(crate) fn so_far(&self) -> &[Habit] {
+        &self.now
+    }
+
+    /// Those of the iteration before, if it was noted.
+    pub(crate) fn before(&self) -> Option<&[Habit]> {
+        (self.known_iteration.checked_add(1) == Some(self.iteration)).then_some(&self.known)
+    }
+
+    const fn is_first(&self) -> bool {
         self.iteration == 1
     }
 }
@@ -111,55 +172,104 @@ impl Habits {
 mod tests {
     use super::*;
 
-    /// Runs an iteration of allocations of (size, whether it is freed), and says what was guessed.
-    fn iteration(habits: &mut Habits, blocks: &[(u64, bool)]) -> Vec<bool> {
-        habits.begin();
-        let guesses = blocks.iter().map(|&(size, freed)| {
-            let persists = habits.lifetime(size) == Lifetime::Persistent;
-            let ordinal = habits.made(size);
-            if freed {
-                habits.freed(ordinal);
-            }
-            persists
-        });
-        let guesses = guesses.collect();
-        habits.end();
-        guesses
+    /// A job that says nothing of its blocks.
+    #[derive(Default)]
+    struct Program {
+        habits: Habits,
+        serial: u64,
+    }
+
+    impl Program {
+        fn begin(&mut self) {
+            self.habits.begin(self.serial + 1);
+        }
+
+        fn end(&mut self) {
+            self.habits.end(self.serial + 1);
+        }
+
+        fn alloc(&mut self, size: u64) -> (u32, u64) {
+            self.serial += 1;
+            (self.habits.made(size, 512), self.serial)
+        }
+
+        fn free(&mut self, (number, serial): (u32, u64)) {
+            self.habits.freed(number, serial);
+        }
+
+        /// Runs an iteration of allocations of (size, whether it is freed), and says what was guessed.
+        fn iteration(&mut self, blocks: &[(u64, bool)]) -> Vec<bool> {
+            self.begin();
+            let guesses = blocks.iter().map(|&(size, freed)| {
+                let persists = self.habits.lifetime(size) == Lifetime::Persistent;
+                let block = self.alloc(size);
+                if freed {
+                    self.free(block);
+                }
+                persists
+            });
+            let guesses = guesses.collect();
+            self.end();
+            guesses
+        }
     }
 
     #[test]
     fn what_survives_an_iteration_persists_from_the_next_one_on() {
-        let mut habits = Habits::default();
+        let mut job = Program::default();
         let blocks = [(10, true), (20, false), (10, false), (30, true)];
-        assert_eq!(iteration(&mut habits, &blocks), [false; 4], "nothing is known yet");
-        assert_eq!(iteration(&mut habits, &blocks), [false, true, true, false]);
+        assert_eq!(job.iteration(&blocks), [false; 4], "nothing is known yet");
+        assert_eq!(job.iteration(&blocks), [false, true, true, false]);
         let other = [(10, true), (99, false), (10, true), (30, true), (20, false)];
-        assert_eq!(iteration(&mut habits, &other), [false, false, true, false, false]);
-        assert_eq!(iteration(&mut habits, &other), [false, true, false, false, true]);
+        assert_eq!(job.iteration(&other), [false, false, true, false, false]);
+        assert_eq!(job.iteration(&other), [false, true, false, false, true]);
     }
 
     #[test]
     fn before_the_first_iteration_all_persists_and_then_what_has_its_sizes() {
-        let mut habits = Habits::default();
-        assert_eq!(habits.lifetime(10), Lifetime::Persistent);
-        habits.made(10);
-        habits.keep(10);
-        assert_eq!(iteration(&mut habits, &[(10, true), (20, true)]), [true, false]);
-        assert_eq!(iteration(&mut habits, &[(10, true), (20, true)]), [false, false]);
-        assert_eq!(habits.lifetime(20), Lifetime::Persistent, "between iterations");
+        let mut job = Program::default();
+        assert_eq!(job.habits.lifetime(10), Lifetime::Persistent);
+        job.alloc(10);
+        job.habits.keep(10);
+        assert_eq!(job.iteration(&[(10, true), (20, true)]), [true, false]);
+        assert_eq!(job.iteration(&[(10, true), (20, true)]), [false, false]);
+        assert_eq!(job.habits.lifetime(20), Lifetime::Persistent, "between iterations");
     }
 
     #[test]
     fn a_free_in_a_later_iteration_says_nothing_of_that_one() {
-        let mut habits = Habits::default();
-        habits.begin();
-        let first = habits.made(10);
-        habits.end();
-        habits.begin();
-        habits.made(10);
-        habits.freed(first);
-        habits.end();
-        habits.begin();
-        assert_eq!(habits.lifetime(10), Lifetime::Persistent);
+        let mut job = Program::default();
+        job.begin();
+        let first = job.alloc(10);
+        job.end();
+        job.begin();
+        job.alloc(10);
+        job.free(first);
+        job.end();
+        job.begin();
+        assert_eq!(job.habits.lifetime(10), Lifetime::Persistent);
+    }
+
+    #[test]
+    fn what_outlives_an_iteration_is_known_until_when() {
+        let mut job = Program::default();
+        job.begin();
+        let blocks = [10, 20, 30, 40].map(|size| job.alloc(size));
+        job.free(blocks[0]);
+        job.end();
+        job.free(blocks[1]);
+        job.begin();
+        assert_eq!(job.habits.before().unwrap()[1].next_until, 0);
+        job.alloc(10);
+        job.free(blocks[2]);
+        let untils = |habits: &[Habit]| -> Vec<(u32, u32)> {
+            habits.iter().map(|habit| (habit.until, habit.next_until)).collect()
+        };
+        let known = [(4, NONE), (NONE, 0), (NONE, 1), (NONE, NONE)];
+        assert_eq!(untils(job.habits.before().unwrap()), known);
+        job.end();
+        job.begin();
+        job.free(blocks[3]);
+        assert_eq!(untils(job.habits.before().unwrap()), [(NONE, NONE)]);
     }
 }

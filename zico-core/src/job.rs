@@ -4,9 +4,11 @@ use core::fmt;
 
 use crate::admission::Begin;
 use crate::arena::GRANULE;
+use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
-use crate::memory::{Block, Freed, Memory, Request};
+use crate::memory::{Freed, Memory};
+use crate::planned::{Lesson, Planning};
 use crate::profile::Profile;
 use crate::region::JobKey;
 use crate::run::Pulse;
@@ -16,6 +18,7 @@ use crate::snapshot::Held;
 use crate::stats::{LiveBlocks, Stats};
 use crate::sync::{Arc, Mutex};
 use crate::units::Progress;
+use crate::zone::Zone;
 
 /// One tenant of a pool.
 ///
@@ -67,15 +70,18 @@ impl<D: Device> Job<D> {
 
     pub(crate) fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
         let now = self.shared.device.now();
+        // No allocation is counted while the count begins anew.
+        let mut memory = self.memory.lock();
         let asked = self.shared.ledger.lock().begin(self.key, shape, now);
+        if matches!(asked, Ok((Begin::Started, _))) {
+            memory.begin(shape);
+        }
+        drop(memory);
         if asked.is_err() {
             // A job that no longer waits may make way for others.
             self.shared.changed();
         }
         let (begin, admitted) = asked?;
-        if begin == Begin::Started {
-            self.memory.lock().begin();
-        }
         if admitted {
             self.shared.changed();
         }
@@ -107,11 +113,26 @@ impl<D: Device> Job<D> {
         let now = self.shared.device.now();
         let signature = self.memory.lock().signature;
         self.shared.ledger.lock().end(self.key, now, signature)?;
-        self.memory.lock().habits.end();
+        let mut memory = self.memory.lock();
+        let (lesson, spare) = (memory.end(), memory.planned.give_up_spare());
+        self.shared.give_back(self.key, memory, Zone::Planned, spare);
         // What another thread has freed meanwhile is not left parked between iterations.
         self.unpark(true);
         self.shared.changed();
+        if let Some(lesson) = lesson {
+            self.plan(lesson);
+        }
         Ok(())
+    }
+
+    /// Plans the iterations that are like one that has ended. The first that follows the plan may come
+    /// to hold something else than those before it.
+    fn plan(&self, lesson: Lesson) {
+        // What cannot be planned is placed as before.
+        let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
+        if self.shared.ledger.lock().replan(self.key) {
+            self.memory.lock().planned.install(layout);
+        }
     }
 
     /// Allocates device memory.
@@ -142,24 +163,27 @@ impl<D: Device> Job<D> {
             self.show(mark);
             memory = self.memory.lock();
         }
-        let lifetime = memory.lifetime(request, size);
-        let placed = memory.place(lifetime, request, size, align);
-        let mark = memory.mark.take();
-        drop(memory);
-        let Some(block) = placed else {
-            return self.grow_and_place(lifetime, request, size, align);
+        let Some(block) = memory.place(request, size, align, None) else {
+            drop(memory);
+            return self.grow_and_place(request, size, align);
         };
-        self.made(mark);
+        let mark = memory.mark.take();
+        let watched = self.pulse.tick();
+        drop(memory);
+        self.made(mark, watched);
         Ok(block)
     }
 
-    /// An allocation has been made, maybe one that shows what the iteration is like.
+    /// An allocation has been made, maybe one that shows what the iteration is like, or that somebody
+    /// waited for.
     #[inline]
-    pub(crate) fn made(&self, mark: Option<Mark>) {
+    pub(crate) fn made(&self, mark: Option<Mark>, watched: bool) {
         if let Some(mark) = mark {
             self.show(mark);
         }
-        self.tick();
+        if watched {
+            self.shared.admit();
+        }
     }
 
     #[cold]
@@ -175,14 +199,6 @@ impl<D: Device> Job<D> {
         AllocError::Invalid { bytes, align, region: self.shared.region }
     }
 
-    /// Counts an allocation or a free, and looks at the job that waits for this one, if any.
-    #[inline]
-    pub(crate) fn tick(&self) {
-        if self.pulse.tick() {
-            self.shared.admit();
-        }
-    }
-
     /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
     /// other jobs when the device has passed all that is enqueued now.
     ///
@@ -193,10 +209,9 @@ impl<D: Device> Job<D> {
         let mut memory = self.memory.lock();
         let freed = memory.free(block)?;
         let hungry = core::mem::take(&mut memory.hungry);
+        let watched = self.pulse.tick();
         match freed {
-            Freed::Pages(lifetime, pages) => {
-                self.shared.give_back(self.key, memory, lifetime, pages);
-            }
+            Freed::Pages(zone, pages) => self.shared.give_back(self.key, memory, zone, pages),
             Freed::Parked(parked) => {
                 drop(memory);
                 self.park(parked);
@@ -205,7 +220,9 @@ impl<D: Device> Job<D> {
         if hungry {
             self.shared.fed();
         }
-        self.tick();
+        if watched {
+            self.shared.admit();
+        }
         Ok(())
     }
 
@@ -233,6 +250,12 @@ impl<D: Device> Job<D> {
         let ledger = self.shared.ledger.lock();
         let account = ledger.accounts.get(&self.key);
         account.map_or(blocks, |account| account.stats(blocks, self.shared.region))
+    }
+
+    /// How its iterations are planned.
+    #[must_use]
+    pub fn planning(&self) -> Planning {
+        self.memory.lock().planned.planning()
     }
 
     /// The blocks that are live. O(blocks).

@@ -9,14 +9,14 @@ use crate::choose::{Backing, From, Grant};
 use crate::device::Device;
 use crate::error::{OutOfMemory, Shortage};
 use crate::ledger::Ledger;
-use crate::lifetime::Lifetime;
 use crate::region::{JobKey, Place, State};
 use crate::run::Phase;
 use crate::units::{Bytes, Ticks};
+use crate::zone::Zone;
 
 /// Pages that an arena needs backed to place one more block.
 pub(crate) struct Want {
-    pub(crate) lifetime: Lifetime,
+    pub(crate) zone: Zone,
     pub(crate) pages: Vec<u64>,
     /// What the block asks for, for people to read.
     pub(crate) asked: Bytes,
@@ -54,8 +54,8 @@ impl<D: Device> Ledger<D> {
                 if self.is_within_terms(job, &backings) && self.may_have(job, backings.len()) =>
             {
                 let after = self.dependencies(&backings);
-                let claimed = self.claim_for(job, want.lifetime, &backings);
-                let relief = self.book(job, want.lifetime, &backings, now);
+                let claimed = self.claim_for(job, want.zone, &backings);
+                let relief = self.book(job, want.zone, &backings, now);
                 if self.making_way {
                     self.admit();
                 }
@@ -79,7 +79,7 @@ impl<D: Device> Ledger<D> {
     /// By how many regions the budget is too small ever to hold `want` beside what all keep: with the
     /// job's own growth, or, where it is growth that stays, with any other job's known peak.
     fn never_fits(&self, job: JobKey, want: &Want) -> Option<u64> {
-        let stays = want.lifetime == Lifetime::Persistent;
+        let stays = want.zone == Zone::Persistent;
         let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
         let own = self.accounts.get(&job)?;
         let own_kept = u64::from(own.kept());
@@ -138,18 +138,18 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Whether the job had been denied memory before: another of its threads may still wait.
-    fn book(&mut self, job: JobKey, lifetime: Lifetime, backings: &[Backing], now: Ticks) -> bool {
+    fn book(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) -> bool {
         for backing in backings {
-            let place = Place { job, lifetime, page: backing.page };
+            let place = Place { job, zone, page: backing.page };
             self.regions[backing.region].state = State::Leased(place);
             self.count_draining(job, backing.from, -1, now);
         }
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         let moment = account.moment();
         for backing in backings {
-            account.leased[lifetime.index()] += 1;
+            account.leased[zone.index()] += 1;
             account.taken += u64::from(backing.from != From::Own);
-            account.spaces[lifetime.index()].set(backing.page, |page| page.usage.begin(moment));
+            account.spaces[zone.index()].set(backing.page, |page| page.usage.begin(moment));
         }
         if let Some(run) = account.run() {
             run.resume(now);
@@ -176,22 +176,16 @@ impl<D: Device> Ledger<D> {
 
     /// The device could not do its part: takes the lease back. No work uses the regions yet, but for
     /// those that were draining; they drain again.
-    pub(crate) fn revoke(
-        &mut self,
-        job: JobKey,
-        lifetime: Lifetime,
-        backings: &[Backing],
-        now: Ticks,
-    ) {
+    pub(crate) fn revoke(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) {
         for backing in backings {
-            let state = self.revoked(job, lifetime, backing);
+            let state = self.revoked(job, zone, backing);
             self.regions[backing.region].state = state;
             if matches!(state, State::Draining { .. }) {
                 self.count_draining(job, backing.from, 1, now);
             }
         }
         if let Some(account) = self.accounts.get_mut(&job) {
-            let leased = &mut account.leased[lifetime.index()];
+            let leased = &mut account.leased[zone.index()];
             *leased = leased.saturating_sub(u32::try_from(backings.len()).unwrap_or(u32::MAX));
             account.note(now);
         }
@@ -201,7 +195,7 @@ impl<D: Device> Ledger<D> {
     }
 
     /// What becomes of a region whose lease is taken back.
-    fn revoked(&mut self, job: JobKey, lifetime: Lifetime, backing: &Backing) -> State {
+    fn revoked(&mut self, job: JobKey, zone: Zone, backing: &Backing) -> State {
         match backing.from {
             From::Nobody => State::Free,
             From::Own => {
@@ -209,7 +203,7 @@ impl<D: Device> Ledger<D> {
                 // It drains under a later fence than before, and with it the page.
                 let batch = account.batch;
                 account.pending.push(backing.region);
-                account.spaces[lifetime.index()].set(backing.page, |page| page.last = batch);
+                account.spaces[zone.index()].set(backing.page, |page| page.last = batch);
                 State::Draining { job, batch }
             }
             From::Other { job, batch } => match self.accounts.get(&job) {

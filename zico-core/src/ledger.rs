@@ -6,14 +6,12 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::account::{Account, Batch, Fence};
 use crate::banker::Claim;
 use crate::desk::Desk;
 use crate::device::Device;
-use crate::lifetime::Lifetime;
 use crate::policy::Policy;
 use crate::pool::HandOver;
 use crate::region::{JobKey, Mapping, Place, Region, State};
@@ -23,6 +21,7 @@ use crate::snapshot::Counts;
 use crate::space::Space;
 use crate::sync::Arc;
 use crate::units::{MemoryTime, Ticks};
+use crate::zone::Zone;
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
 const BATCH_BYTES: u64 = 8 << 20;
@@ -62,7 +61,7 @@ pub(crate) struct Ledger<D: Device> {
     /// Scratch for decisions.
     pub(crate) desk: Desk,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
-    pub(crate) departed: Vec<(JobKey, Lifetime, Space<D::Range>)>,
+    pub(crate) departed: Vec<(JobKey, Zone, Space<D::Range>)>,
     pub(crate) counts: Counts,
     /// Pages whose mappings are being changed, and whether somebody was refused because of that.
     pub(crate) claimed: u32,
@@ -133,7 +132,7 @@ impl<D: Device> Ledger<D> {
     /// A range that was reserved for a job which could not join is to go.
     pub(crate) fn abandon(&mut self, space: Space<D::Range>) {
         let nobody = self.new_key();
-        self.departed.push((nobody, Lifetime::Persistent, space));
+        self.departed.push((nobody, Zone::Persistent, space));
     }
 
     /// The job gives up all it has. The account stays until the device has passed it.
@@ -160,26 +159,21 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Takes back pages that an arena has emptied.
-    pub(crate) fn give_back(&mut self, job: JobKey, lifetime: Lifetime, pages: Range<u64>) {
+    pub(crate) fn give_back(&mut self, job: JobKey, zone: Zone, pages: impl Iterator<Item = u64>) {
         for page in pages {
-            let space = self.accounts.get(&job).map(|account| &account.spaces[lifetime.index()]);
+            let space = self.accounts.get(&job).map(|account| &account.spaces[zone.index()]);
             if let Some(region) = space.and_then(|space| space.page(page).region) {
-                self.drain(Place { job, lifetime, page }, region);
+                self.drain(Place { job, zone, page }, region);
             }
         }
     }
 
     /// A job has given pages back: notes what is charged to it now. Whether it is time to fence them,
     /// and whether iterations have more room.
-    pub(crate) fn note_given(
-        &mut self,
-        job: JobKey,
-        lifetime: Lifetime,
-        now: Ticks,
-    ) -> (bool, bool) {
+    pub(crate) fn note_given(&mut self, job: JobKey, zone: Zone, now: Ticks) -> (bool, bool) {
         let Some(account) = self.accounts.get_mut(&job) else { return (false, false) };
         account.note(now);
-        let more_room = lifetime == Lifetime::Persistent || !account.is_running();
+        let more_room = zone == Zone::Persistent || !account.is_running();
         (Self::is_full(account, self.page_bytes), more_room && !self.waiting.is_empty())
     }
 
@@ -189,13 +183,13 @@ impl<D: Device> Ledger<D> {
             return;
         }
         let Some(account) = self.accounts.get_mut(&place.job) else { return };
-        account.leased[place.lifetime.index()] -= 1;
+        account.leased[place.zone.index()] -= 1;
         account.draining += 1;
         account.pending.push(region);
         let batch = account.batch;
         let moment = account.moment();
         let mut parts = 0;
-        account.spaces[place.lifetime.index()].set(place.page, |page| {
+        account.spaces[place.zone.index()].set(place.page, |page| {
             page.last = batch;
             page.usage.end(moment);
             parts = page.usage.parts();
@@ -312,13 +306,13 @@ impl<D: Device> Ledger<D> {
         if self.accounts.get(&job).is_some_and(is_done)
             && let Some(account) = self.accounts.remove(&job)
         {
-            let spaces = Lifetime::ALL.into_iter().zip(account.spaces);
-            self.departed.extend(spaces.map(|(lifetime, space)| (job, lifetime, space)));
+            let spaces = Zone::ALL.into_iter().zip(account.spaces);
+            self.departed.extend(spaces.map(|(zone, space)| (job, zone, space)));
         }
     }
 
     /// The ranges of jobs that have left, to be cleared up. That counts as claims on their pages.
-    pub(crate) fn take_departed(&mut self) -> Vec<(JobKey, Lifetime, Space<D::Range>)> {
+    pub(crate) fn take_departed(&mut self) -> Vec<(JobKey, Zone, Space<D::Range>)> {
         let departed = core::mem::take(&mut self.departed);
         self.claimed += u32::try_from(departed.len()).unwrap_or(u32::MAX);
         departed
@@ -331,7 +325,7 @@ impl<D: Device> Ledger<D> {
     }
 
     pub(crate) fn space(&self, place: Place) -> Option<&Space<D::Range>> {
-        Some(&self.accounts.get(&place.job)?.spaces[place.lifetime.index()])
+        Some(&self.accounts.get(&place.job)?.spaces[place.zone.index()])
     }
 
     /// What has to be unmapped before a region is mapped at a place: what is mapped there, and the
@@ -367,7 +361,7 @@ impl<D: Device> Ledger<D> {
 
     fn set_mapping(&mut self, place: Place, region: Option<usize>) {
         if let Some(account) = self.accounts.get_mut(&place.job) {
-            account.spaces[place.lifetime.index()].set(place.page, |page| page.region = region);
+            account.spaces[place.zone.index()].set(place.page, |page| page.region = region);
         }
     }
 }

@@ -4,20 +4,20 @@
 //! that a call that fails leaves the books true to the device.
 
 use alloc::vec::Vec;
-use core::ops::{DerefMut, Range};
+use core::ops::DerefMut;
 
 use crate::account::{Batch, Fence};
 use crate::choose::{Backing, Grant};
 use crate::device::{Device, Passed};
 use crate::error::AllocError;
 use crate::lease::{Denied, Want};
-use crate::lifetime::Lifetime;
 use crate::memory::Memory;
 use crate::region::{JobKey, Place};
 use crate::shared::Shared;
 use crate::space::Space;
 use crate::sync::Arc;
 use crate::units::Bytes;
+use crate::zone::Zone;
 
 impl<D: Device> Shared<D> {
     /// Backs pages of an arena that has no room.
@@ -51,11 +51,11 @@ impl<D: Device> Shared<D> {
             // What the device refuses of others' business is theirs to hear of, or the next poll's.
             let _ = self.reclaim();
         };
-        let done = self.furnish(job, want.lifetime, &grant);
+        let done = self.furnish(job, want.zone, &grant);
         let now = self.device.now();
         let mut ledger = self.ledger.lock();
         if done.is_err() {
-            ledger.revoke(job, want.lifetime, &grant.backings, now);
+            ledger.revoke(job, want.zone, &grant.backings, now);
         }
         let refused = ledger.end_claims(&grant.claimed);
         drop(ledger);
@@ -67,12 +67,7 @@ impl<D: Device> Shared<D> {
 
     /// Sees to it that granted regions are mapped at their pages, and that the job's stream waits
     /// for what they were used for before.
-    fn furnish(
-        &self,
-        job: JobKey,
-        lifetime: Lifetime,
-        grant: &Grant<D::Event>,
-    ) -> Result<(), D::Error> {
+    fn furnish(&self, job: JobKey, zone: Zone, grant: &Grant<D::Event>) -> Result<(), D::Error> {
         if !grant.after.is_empty() {
             let stream = self.ledger.lock().accounts.get(&job).map(|account| account.stream);
             let order = |event: &Arc<D::Event>| match stream {
@@ -85,12 +80,12 @@ impl<D: Device> Shared<D> {
         let mut unmapped: Vec<Backing> = unmapped.copied().collect();
         unmapped.sort_unstable_by_key(|backing| backing.page);
         let mut runs = unmapped.chunk_by(|one, next| one.page + 1 == next.page);
-        runs.try_for_each(|run| self.back(job, lifetime, run))
+        runs.try_for_each(|run| self.back(job, zone, run))
     }
 
     /// Maps granted regions at their pages, which lie side by side.
-    fn back(&self, job: JobKey, lifetime: Lifetime, run: &[Backing]) -> Result<(), D::Error> {
-        let place = |backing: &Backing| Place { job, lifetime, page: backing.page };
+    fn back(&self, job: JobKey, zone: Zone, run: &[Backing]) -> Result<(), D::Error> {
+        let place = |backing: &Backing| Place { job, zone, page: backing.page };
         let stale = {
             let ledger = self.ledger.lock();
             run.iter().flat_map(|backing| ledger.stale(place(backing), backing.region)).collect()
@@ -120,7 +115,7 @@ impl<D: Device> Shared<D> {
 
     /// Takes away the mappings at pages that no work uses, those side by side in one call.
     pub(crate) fn unmap(&self, mut mapped: Vec<(Place, usize)>) -> Result<(), D::Error> {
-        mapped.sort_unstable_by_key(|&(place, _)| (place.job, place.lifetime.index(), place.page));
+        mapped.sort_unstable_by_key(|&(place, _)| (place.job, place.zone.index(), place.page));
         for run in mapped.chunk_by(|(one, _), (next, _)| one.is_beside(*next)) {
             let Some(range) = self.range(run[0].0) else { continue };
             self.device.unmap(&range, self.offset(run[0].0.page), self.length(run.len()))?;
@@ -149,21 +144,22 @@ impl<D: Device> Shared<D> {
         &self,
         job: JobKey,
         memory: impl DerefMut<Target = Memory<D>>,
-        lifetime: Lifetime,
-        pages: Range<u64>,
+        zone: Zone,
+        pages: impl IntoIterator<Item = u64>,
     ) {
-        if !pages.is_empty() {
-            self.ledger.lock().give_back(job, lifetime, pages);
+        let mut pages = pages.into_iter().peekable();
+        if pages.peek().is_some() {
+            self.ledger.lock().give_back(job, zone, pages);
             drop(memory);
-            self.given_back(job, lifetime);
+            self.given_back(job, zone);
         }
     }
 
     /// A job has given back pages of an arena: fences them if they are many, and looks at the jobs that
     /// wait if they have more room.
-    fn given_back(&self, job: JobKey, lifetime: Lifetime) {
+    fn given_back(&self, job: JobKey, zone: Zone) {
         let now = self.device.now();
-        let (full, more_room) = self.ledger.lock().note_given(job, lifetime, now);
+        let (full, more_room) = self.ledger.lock().note_given(job, zone, now);
         if more_room {
             self.admit();
         }
@@ -251,8 +247,8 @@ impl<D: Device> Shared<D> {
         let departed = self.ledger.lock().take_departed();
         let count = departed.len();
         let mut result = Ok(());
-        for (job, lifetime, mut space) in departed {
-            let emptied = self.empty(job, lifetime, &mut space);
+        for (job, zone, mut space) in departed {
+            let emptied = self.empty(job, zone, &mut space);
             let range = match (&emptied, Arc::try_unwrap(space.range)) {
                 (Ok(()), Ok(range)) => match self.device.release(range) {
                     Ok(()) => continue,
@@ -268,7 +264,7 @@ impl<D: Device> Shared<D> {
                 }
             };
             space.range = range;
-            self.ledger.lock().departed.push((job, lifetime, space));
+            self.ledger.lock().departed.push((job, zone, space));
         }
         if count > 0 {
             self.ledger.lock().cleared(count);
@@ -277,19 +273,14 @@ impl<D: Device> Shared<D> {
         result
     }
 
-    fn empty(
-        &self,
-        job: JobKey,
-        lifetime: Lifetime,
-        space: &mut Space<D::Range>,
-    ) -> Result<(), D::Error> {
+    fn empty(&self, job: JobKey, zone: Zone, space: &mut Space<D::Range>) -> Result<(), D::Error> {
         let pages: Vec<(u64, usize)> = space.mapped().collect();
         for run in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
             self.device.unmap(&space.range, self.offset(run[0].0), self.length(run.len()))?;
             let mut ledger = self.ledger.lock();
             for &(page, region) in run {
                 space.set(page, |page| page.region = None);
-                ledger.unmapped(Place { job, lifetime, page }, region);
+                ledger.unmapped(Place { job, zone, page }, region);
             }
         }
         Ok(())

@@ -15,14 +15,15 @@ use alloc::boxed::Box;
 
 use crate::account::Account;
 use crate::admission::Begin;
+use crate::block::Request;
 use crate::detect::{Detected, Detector};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError};
 use crate::job::Job;
 use crate::lease::Want;
 use crate::lifetime::Lifetime;
-use crate::memory::Request;
 use crate::units::Bytes;
+use crate::zone::Zone;
 
 /// What has to happen before an allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,8 +136,8 @@ impl<D: Device> Job<D> {
             None => AllocError::Busy(shortage),
             Some(BeginError::BeyondCap { cap, .. }) => AllocError::BeyondCap { cap, shortage },
             Some(_) => {
-                let (lifetime, pages) = (Lifetime::Iteration, alloc::vec::Vec::new());
-                let want = Want { lifetime, pages, asked: request.bytes };
+                let (zone, pages) = (Zone::Iteration, alloc::vec::Vec::new());
+                let want = Want { zone, pages, asked: request.bytes };
                 AllocError::OutOfMemory(ledger.out_of_memory(self.key, &want, 0))
             }
         })

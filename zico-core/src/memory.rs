@@ -5,118 +5,23 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::arena::{Arena, GRANULE, Slot};
+use crate::arena::{Arena, Slot};
+use crate::block::{Block, Home, Request};
 use crate::device::Device;
 use crate::error::FreeError;
-use crate::habits::{Habits, Ordinal};
+use crate::habits::{self, Habits};
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
+use crate::planned::{Lesson, Placed, Planned};
 use crate::region::JobKey;
 use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Stats};
 use crate::streams::{Parked, Wait};
 use crate::units::{Addr, Bytes};
+use crate::zone::Zone;
 
-/// A request for memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub(crate) bytes: Bytes,
-    pub(crate) align: Bytes,
-    /// None if it is to be learned.
-    lifetime: Option<Lifetime>,
-    name: Option<&'static str>,
-}
-
-impl Request {
-    /// `bytes` of memory that lives as long as `lifetime` says, aligned to 512 bytes. Zero bytes
-    /// are a block of their own, with an address that no other live block has.
-    #[must_use]
-    pub const fn new(bytes: Bytes, lifetime: Lifetime) -> Self {
-        Self { bytes, align: Bytes::new(GRANULE), lifetime: Some(lifetime), name: None }
-    }
-
-    /// `bytes` of memory whose lifetime is learned: what the same allocation of the last iteration
-    /// did, by its place in the order of those that are learned. Outside an iteration it persists;
-    /// in the first one it does if it has the size of a block that was there before, as optimizer
-    /// state has the sizes of parameters.
-    #[must_use]
-    pub const fn learned(bytes: Bytes) -> Self {
-        Self { bytes, align: Bytes::new(GRANULE), lifetime: None, name: None }
-    }
-
-    /// None if it is to be learned.
-    pub(crate) const fn lifetime(&self) -> Option<Lifetime> {
-        self.lifetime
-    }
-
-    /// Aligned to at least `align`: a power of two, up to the size of a region.
-    #[must_use]
-    pub const fn aligned(mut self, align: Bytes) -> Self {
-        self.align = align;
-        self
-    }
-
-    /// By what name people know the block: [`Job::live_blocks`](crate::Job::live_blocks) says it.
-    #[must_use]
-    pub const fn named(mut self, name: &'static str) -> Self {
-        self.name = Some(name);
-        self
-    }
-}
-
-/// A live allocation: where it is and how large. A plain handle; freeing it twice is an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Block {
-    address: Addr,
-    bytes: Bytes,
-    /// Which of all the job's blocks it is.
-    serial: u64,
-    job: JobKey,
-    home: Home,
-}
-
-/// Which arena has a block, in which slot, and whether its lifetime is learned. One word: handles are
-/// copied at once after they have been made, and a word that was written in parts stalls whoever
-/// reads it whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Home(u64);
-
-impl Home {
-    const fn new(lifetime: Lifetime, slot: Slot, learned: bool) -> Self {
-        Self((slot as u64) << 3 | (learned as u64) << 2 | lifetime.index() as u64)
-    }
-
-    const fn lifetime(self) -> Lifetime {
-        match self.0 & 3 {
-            0 => Lifetime::Persistent,
-            1 => Lifetime::Iteration,
-            _ => Lifetime::Transient,
-        }
-    }
-
-    const fn is_learned(self) -> bool {
-        self.0 & 4 != 0
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
-    const fn slot(self) -> Slot {
-        (self.0 >> 3) as Slot
-    }
-}
-
-impl Block {
-    /// The first address.
-    #[must_use]
-    pub const fn address(&self) -> Addr {
-        self.address
-    }
-
-    /// The bytes asked for.
-    #[must_use]
-    pub const fn bytes(&self) -> Bytes {
-        self.bytes
-    }
-}
+/// The zones whose arenas look for a place, by lifetime.
+const ARENAS: usize = Lifetime::ALL.len();
 
 /// What few blocks have beside their place.
 struct Note<S> {
@@ -127,31 +32,34 @@ struct Note<S> {
 
 /// What a free left behind.
 pub(crate) enum Freed<D: Device> {
-    /// These pages of this arena are empty.
-    Pages(Lifetime, Range<u64>),
+    /// These pages of this zone are empty.
+    Pages(Zone, Range<u64>),
     /// The block waits for other streams.
     Parked(Parked<D>),
 }
 
 pub(crate) struct Memory<D: Device> {
     job: JobKey,
-    arenas: [Arena; 3],
-    /// Where their ranges begin.
-    bases: [Addr; 3],
+    arenas: [Arena; ARENAS],
+    pub(crate) planned: Planned,
+    /// Iterations that repeat are to be planned.
+    plans: bool,
+    /// Where the zones begin.
+    bases: [Addr; Zone::COUNT],
     /// A thread is leasing pages; what it gets decides what the next one needs.
     pub(crate) growing: bool,
     /// Another thread has been told to wait for that.
     pub(crate) awaited: bool,
     serial: u64,
     pub(crate) stats: Stats,
-    pub(crate) habits: Habits,
+    habits: Habits,
     /// Of a job that does not mark its iterations.
     pub(crate) marker: Option<Box<Marker>>,
     /// Of the running iteration's allocations, and the mark that the last one of them has reached.
     pub(crate) signature: Signature,
     pub(crate) mark: Option<Mark>,
-    /// Of the blocks whose lifetime is learned, by arena and slot.
-    ordinals: [Vec<Ordinal>; 3],
+    /// Of the blocks whose lifetime is noted, which allocation of its iteration each was, by slot.
+    numbers: [Vec<u32>; ARENAS],
     /// By serial.
     notes: BTreeMap<u64, Note<D::Stream>>,
     /// Blocks that have been freed and that other streams may still use.
@@ -165,10 +73,18 @@ pub(crate) struct Memory<D: Device> {
 }
 
 impl<D: Device> Memory<D> {
-    pub(crate) fn new(job: JobKey, bases: [Addr; 3], page_bytes: Bytes, len: Bytes) -> Self {
+    pub(crate) fn new(
+        job: JobKey,
+        bases: [Addr; Zone::COUNT],
+        page_bytes: Bytes,
+        len: Bytes,
+        plans: bool,
+    ) -> Self {
         Self {
             job,
             arenas: Lifetime::ALL.map(|_| Arena::new(page_bytes.value(), len.value())),
+            planned: Planned::new(page_bytes.value(), len.value()),
+            plans,
             bases,
             growing: false,
             awaited: false,
@@ -178,7 +94,7 @@ impl<D: Device> Memory<D> {
             marker: None,
             signature: Signature::default(),
             mark: None,
-            ordinals: [const { Vec::new() }; 3],
+            numbers: [const { Vec::new() }; ARENAS],
             notes: BTreeMap::new(),
             parked: Vec::new(),
             unparking: 0,
@@ -187,10 +103,22 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// An iteration begins.
-    pub(crate) fn begin(&mut self) {
-        self.habits.begin();
+    /// An iteration begins, of a shape that the job may tell.
+    pub(crate) fn begin(&mut self, told: Option<u64>) {
+        self.habits.begin(self.serial + 1);
+        self.planned.begin(told);
         (self.signature, self.mark) = (Signature::default(), None);
+    }
+
+    /// The iteration ends. What is to be planned because of it, if anything is.
+    pub(crate) fn end(&mut self) -> Option<Lesson> {
+        let lesson = self.planned.end(&mut self.habits, self.signature, self.serial + 1);
+        lesson.filter(|_| self.plans)
+    }
+
+    /// An iteration is under way.
+    pub(crate) const fn is_inside(&self) -> bool {
+        self.habits.is_inside()
     }
 
     /// The first mark of the running iteration, if an allocation of this size is to be its first.
@@ -199,41 +127,116 @@ impl<D: Device> Memory<D> {
         self.signature.first(size).filter(|_| self.habits.is_inside())
     }
 
-    /// Which arena a request goes to now.
-    #[inline]
-    pub(crate) fn lifetime(&self, request: Request, size: u64) -> Lifetime {
-        request.lifetime.unwrap_or_else(|| self.habits.lifetime(size))
-    }
-
-    pub(crate) fn arena(&self, lifetime: Lifetime) -> &Arena {
-        &self.arenas[lifetime.index()]
-    }
-
     /// The longest piece that is free and backed in any arena. O(blocks).
     pub(crate) fn largest_free(&self) -> Bytes {
         self.arenas.iter().map(Arena::largest_free).max().unwrap_or_default()
     }
 
-    /// Takes over pages that have been backed.
-    pub(crate) fn back(&mut self, lifetime: Lifetime, pages: &[u64]) {
-        self.arenas[lifetime.index()].back(pages);
+    /// The same of one zone; nothing is free in what a plan lays out.
+    pub(crate) fn largest_free_in(&self, zone: Zone) -> Bytes {
+        self.arenas.get(zone.index()).map(Arena::largest_free).unwrap_or_default()
     }
 
-    #[inline]
-    pub(crate) fn place(
+    /// Where a block that has no place could go, and the pages to be backed for that: none if another
+    /// thread has made room meanwhile. An error says how long the range is that is used up.
+    pub(crate) fn want(
         &mut self,
-        lifetime: Lifetime,
         request: Request,
         size: u64,
         align: u64,
+        decided: Option<Lifetime>,
+    ) -> Result<(Zone, Vec<u64>), Bytes> {
+        if decided.is_none()
+            && self.may_be_planned(request)
+            && let Some(spot) = self.planned.spot(&mut self.habits, size, align)
+        {
+            return Ok((Zone::Planned, self.planned.missing(spot)));
+        }
+        let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
+        let arena = &self.arenas[lifetime.index()];
+        let pages = arena.plan(size, align).ok_or_else(|| arena.len())?;
+        Ok((lifetime.into(), pages))
+    }
+
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, zone: Zone, pages: &[u64]) {
+        match self.arenas.get_mut(zone.index()) {
+            Some(arena) => arena.back(pages),
+            None => self.planned.back(pages),
+        }
+    }
+
+    /// Places a block where all is backed: as planned, or else where it fits best, in the arena of the
+    /// lifetime that was decided for it if pages have been leased there.
+    #[inline]
+    pub(crate) fn place(
+        &mut self,
+        request: Request,
+        size: u64,
+        align: u64,
+        decided: Option<Lifetime>,
     ) -> Option<Block> {
-        let Request { bytes, .. } = request;
-        let (arena, base) = (&mut self.arenas[lifetime.index()], self.bases[lifetime.index()]);
         let serial = self.serial + 1;
+        let may_be_planned = self.may_be_planned(request);
+        if may_be_planned && decided.is_none() {
+            match self.planned.place(&mut self.habits, size, align, serial) {
+                Placed::At(slot, start) => {
+                    return self.placed(request, size, Home::new(Zone::Planned, slot, true), start);
+                }
+                Placed::Bare => return None,
+                Placed::Elsewhere => {}
+            }
+        }
+        let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
+        let arena = &mut self.arenas[lifetime.index()];
         let slot = arena.place(size, align, serial)?;
-        self.serial = serial;
+        let start = arena.start(slot);
+        if may_be_planned {
+            self.planned.missed();
+        }
+        let learned = match request.lifetime() {
+            None => true,
+            Some(told) => self.plans && told != Lifetime::Persistent && self.habits.is_inside(),
+        };
+        if learned {
+            let number = self.habits.made(size, align);
+            self.note(lifetime, slot, number);
+        }
+        if lifetime == Lifetime::Persistent {
+            self.habits.keep(size);
+        }
+        self.placed(request, size, Home::new(lifetime.into(), slot, learned), start)
+    }
+
+    /// Whether it is one that the plan which is followed may have foreseen.
+    #[inline]
+    fn may_be_planned(&self, request: Request) -> bool {
+        self.planned.follows() && request.lifetime() != Some(Lifetime::Persistent)
+    }
+
+    /// Which arena a request goes to now.
+    #[inline]
+    fn lifetime(&self, request: Request, size: u64) -> Lifetime {
+        request.lifetime().unwrap_or_else(|| self.habits.lifetime(size))
+    }
+
+    fn note(&mut self, lifetime: Lifetime, slot: Slot, number: u32) {
+        let numbers = &mut self.numbers[lifetime.index()];
+        let slot = slot as usize;
+        if slot >= numbers.len() {
+            numbers.resize(slot + 1, habits::NONE);
+        }
+        numbers[slot] = number;
+    }
+
+    /// A block has been placed.
+    #[inline]
+    fn placed(&mut self, request: Request, size: u64, home: Home, start: u64) -> Option<Block> {
+        let Request { bytes, name, .. } = request;
+        self.serial += 1;
+        let serial = self.serial;
         // A range lies within the address space, and the block within the range.
-        let address = base.checked_add(Bytes::new(arena.start(slot)))?;
+        let address = self.bases[home.zone().index()].checked_add(Bytes::new(start))?;
         if let Some(marker) = &mut self.marker {
             marker.made(size, self.stats.allocated.current);
         }
@@ -241,60 +244,65 @@ impl<D: Device> Memory<D> {
         if self.habits.is_inside() {
             self.mark = self.signature.push(size);
         }
-        let learned = request.lifetime.is_none();
-        if learned {
-            self.learn(lifetime, slot, size);
+        if name.is_some() {
+            self.notes.insert(serial, Note { name, streams: Vec::new() });
         }
-        if lifetime == Lifetime::Persistent {
-            self.habits.keep(size);
-        }
-        if request.name.is_some() {
-            self.notes.insert(serial, Note { name: request.name, streams: Vec::new() });
-        }
-        let home = Home::new(lifetime, slot, learned);
         Some(Block { address, bytes, serial, job: self.job, home })
-    }
-
-    fn learn(&mut self, lifetime: Lifetime, slot: Slot, size: u64) {
-        let ordinals = &mut self.ordinals[lifetime.index()];
-        let slot = slot as usize;
-        if slot >= ordinals.len() {
-            ordinals.resize(slot + 1, Ordinal::default());
-        }
-        ordinals[slot] = self.habits.made(size);
     }
 
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<Freed<D>, FreeError> {
-        self.check(block)?;
+        let Block { home, serial, .. } = block;
+        let size = self.check(block)?;
         if let Some(marker) = &mut self.marker {
             marker.freed = true;
         }
-        let (lifetime, slot) = (block.home.lifetime(), block.home.slot());
-        if block.home.is_learned() {
-            let ordinal = self.ordinals[lifetime.index()].get(slot as usize);
-            self.habits.freed(ordinal.copied().unwrap_or_default());
-        }
-        let arena = &mut self.arenas[lifetime.index()];
-        let size = Bytes::new(arena.len_of(slot));
         self.stats.free(block.bytes, size);
         if !self.notes.is_empty()
-            && let Some(Note { streams, .. }) = self.notes.remove(&block.serial)
+            && let Some(Note { streams, .. }) = self.notes.remove(&serial)
             && !streams.is_empty()
         {
-            arena.park(slot);
+            self.park(home, serial);
             let waits = streams.into_iter().map(Wait::new).collect();
-            return Ok(Freed::Parked(Parked { lifetime, slot, waits }));
+            return Ok(Freed::Parked(Parked { home, serial, size, waits }));
         }
         self.stats.release(size);
-        Ok(Freed::Pages(lifetime, arena.free(slot)))
+        Ok(Freed::Pages(home.zone(), self.take_back(home, serial)))
     }
 
-    /// What a parked block waited for has passed.
-    pub(crate) fn release(&mut self, lifetime: Lifetime, slot: Slot) -> Range<u64> {
-        let arena = &mut self.arenas[lifetime.index()];
-        self.stats.release(Bytes::new(arena.len_of(slot)));
-        arena.free(slot)
+    /// What a parked block waited for has passed. The pages that this leaves empty.
+    pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
+        self.stats.release(parked.size);
+        self.take_back(parked.home, parked.serial)
+    }
+
+    fn park(&mut self, home: Home, serial: u64) {
+        match self.arenas.get_mut(home.zone().index()) {
+            Some(arena) => arena.park(home.slot()),
+            None => self.planned.park(home.slot(), serial),
+        }
+        // It has been freed, though its place is not free before it is released.
+        self.freed(home, serial);
+    }
+
+    #[inline]
+    fn take_back(&mut self, home: Home, serial: u64) -> Range<u64> {
+        self.freed(home, serial);
+        match self.arenas.get_mut(home.zone().index()) {
+            Some(arena) => arena.free(home.slot()),
+            None => self.planned.free(&mut self.habits, home.slot(), serial),
+        }
+    }
+
+    /// Notes how long a block has lived that lies in an arena.
+    #[inline]
+    fn freed(&mut self, home: Home, serial: u64) {
+        if home.is_learned()
+            && let Some(numbers) = self.numbers.get(home.zone().index())
+        {
+            let number = numbers.get(home.slot() as usize);
+            self.habits.freed(number.copied().unwrap_or(habits::NONE), serial);
+        }
     }
 
     /// Work on this stream uses a live block as well.
@@ -319,45 +327,47 @@ impl<D: Device> Memory<D> {
         streams
     }
 
-    /// The live blocks, in the order of their addresses within each lifetime.
+    /// The live blocks, in the order of their addresses within each zone.
     pub(crate) fn live_blocks(&self) -> Vec<LiveBlock> {
         let mut blocks = Vec::new();
-        for lifetime in Lifetime::ALL {
-            let base = self.bases[lifetime.index()];
-            let live = self.arenas[lifetime.index()].live().map(|(start, len, serial)| LiveBlock {
+        for zone in Zone::ALL {
+            let base = self.bases[zone.index()];
+            let block = |(start, len, serial)| LiveBlock {
                 name: self.notes.get(&serial).and_then(|note| note.name),
                 address: base.checked_add(Bytes::new(start)).unwrap_or(base),
                 bytes: Bytes::new(len),
-                lifetime,
-            });
+                lifetime: zone.lifetime(),
+            };
             let first = blocks.len();
-            blocks.extend(live);
+            match self.arenas.get(zone.index()) {
+                Some(arena) => blocks.extend(arena.live().map(block)),
+                None => blocks.extend(self.planned.blocks().map(block)),
+            }
             blocks[first..].sort_unstable_by_key(|block| block.address);
         }
         blocks
     }
 
-    /// Whether the block is one of the job's that are live.
+    /// The size of a block that is one of the job's and live.
     #[inline]
-    pub(crate) fn check(&self, block: Block) -> Result<(), FreeError> {
+    pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
         let Block { address, serial, home, .. } = block;
-        let lifetime = home.lifetime().index();
-        let at = address.offset_from(self.bases[lifetime]).filter(|_| block.job == self.job);
-        let arena = &self.arenas[lifetime];
-        if at.is_some_and(|at| arena.holds(home.slot(), serial, at.value())) {
-            Ok(())
-        } else {
-            Err(self.not_live(address))
+        let (zone, slot) = (home.zone().index(), home.slot());
+        let at = address.offset_from(self.bases[zone]).filter(|_| block.job == self.job);
+        let live = match self.arenas.get(zone) {
+            Some(arena) => arena.live_at(slot, serial),
+            None => self.planned.live(slot, serial),
+        };
+        match live {
+            Some((start, len)) if at == Some(Bytes::new(start)) => Ok(Bytes::new(len)),
+            _ => Err(self.not_live(address)),
         }
     }
 
     /// Why a block that is not there cannot be freed.
     #[cold]
     fn not_live(&self, address: Addr) -> FreeError {
-        let is_live = |(arena, &base): (&Arena, &Addr)| {
-            address.offset_from(base).is_some_and(|at| arena.is_live(at.value()))
-        };
-        if self.arenas.iter().zip(&self.bases).any(is_live) {
+        if self.live_blocks().iter().any(|block| block.address == address) {
             FreeError::Stale(address)
         } else {
             FreeError::NotLive(address)

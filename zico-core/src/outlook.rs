@@ -215,6 +215,15 @@ impl Outlook {
         Some(Before(core::mem::replace(now, unknown)))
     }
 
+    /// The next iterations are placed otherwise than those before. Until they have shown what they hold,
+    /// they may need whatever there is.
+    pub(crate) fn replan(&mut self) {
+        let shapes = self.shapes.iter_mut().map(|shape| &mut shape.expected);
+        for expected in shapes.chain(&mut self.usual).chain(&mut self.now) {
+            (expected.settled, expected.height) = (false, None);
+        }
+    }
+
     /// What was expected before still is.
     pub(crate) fn keep(&mut self, before: Before) {
         self.now = Some(before.0);
@@ -232,7 +241,7 @@ impl Outlook {
         let first = alike.next()?.clone();
         Some(alike.fold(first, |sum, next| Expected {
             settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
-            height: sum.height.max(next.height),
+            height: sum.height.zip(next.height).map(|(a, b)| a.max(b)),
             wave: Arc::new(sum.wave.envelope(&next.wave)),
         }))
     }
@@ -245,7 +254,7 @@ impl Outlook {
         Some(Expected {
             wave: usual.wave,
             settled: usual.settled && known,
-            height: height.map(|height| height.max(usual.height.unwrap_or(0))),
+            height: height.zip(usual.height).map(|(height, usual)| height.max(usual)),
         })
     }
 

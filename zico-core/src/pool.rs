@@ -14,7 +14,6 @@ use crate::device::{Device, Features};
 use crate::error::{JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
-use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
@@ -26,6 +25,7 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::{JobConfig, Terms};
 use crate::units::{Bytes, Regions};
 use crate::wait::Changed;
+use crate::zone::Zone;
 
 /// An arena's address range over the device's memory, which no budget exceeds.
 const SPREAD: u64 = 2;
@@ -157,8 +157,9 @@ impl<D: Device> Pool<D> {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas:
-    /// twice the device's memory for each lifetime, so that none ever has to move a block.
+    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its
+    /// arenas and its plans: twice the device's memory for each lifetime and for all plans together, so
+    /// that none ever has to move a block.
     ///
     /// A name is enough; [`JobConfig`] has what else can be said of a job.
     ///
@@ -177,8 +178,8 @@ impl<D: Device> Pool<D> {
         let capacity = shared.device.caps().capacity.value();
         let len = Bytes::new(capacity.saturating_mul(SPREAD));
         let len = len.round_up(shared.region).unwrap_or(len);
-        let mut spaces: Vec<Space<D::Range>> = Vec::with_capacity(Lifetime::ALL.len());
-        for _ in Lifetime::ALL {
+        let mut spaces: Vec<Space<D::Range>> = Vec::with_capacity(Zone::COUNT);
+        for _ in Zone::ALL {
             match shared.device.reserve(len, shared.region) {
                 Ok(range) => spaces.push(Space::new(range)),
                 Err(error) => {
@@ -187,12 +188,11 @@ impl<D: Device> Pool<D> {
                 }
             }
         }
-        // One for each lifetime.
-        let base = |lifetime: Lifetime| shared.device.base(&spaces[lifetime.index()].range);
-        let bases = Lifetime::ALL.map(base);
+        let base = |zone: Zone| shared.device.base(&spaces[zone.index()].range);
+        let bases = Zone::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let mut memory = Memory::new(key, bases, shared.region, len);
+        let mut memory = Memory::new(key, bases, shared.region, len, !config.unplanned);
         memory.marker = config.detect.then(Marker::new);
         let memory = Arc::new(Mutex::new(memory));
         let name = match config.name {

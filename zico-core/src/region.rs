@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
-use crate::lifetime::Lifetime;
 use crate::sync::Arc;
+use crate::zone::Zone;
 
 /// Names a job within its pool. Never used twice.
 pub(crate) type JobKey = u64;
@@ -16,14 +16,14 @@ pub(crate) type JobKey = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) job: JobKey,
-    pub(crate) lifetime: Lifetime,
+    pub(crate) zone: Zone,
     pub(crate) page: u64,
 }
 
 impl Place {
     /// Whether `next` is the page after it in the same arena.
     pub(crate) fn is_beside(self, next: Self) -> bool {
-        (self.job, self.lifetime, self.page + 1) == (next.job, next.lifetime, next.page)
+        (self.job, self.zone, self.page + 1) == (next.job, next.zone, next.page)
     }
 }
 
@@ -87,10 +87,8 @@ mod tests {
 
     #[test]
     fn usage_is_the_jobs_own_parts_and_how_many_the_others_have() {
-        let mapping = |job, page, parts| Mapping {
-            place: Place { job, lifetime: Lifetime::Iteration, page },
-            parts,
-        };
+        let mapping =
+            |job, page, parts| Mapping { place: Place { job, zone: Zone::Iteration, page }, parts };
         let mut region: Region<()> = Region::absent();
         assert!(region.is_only_of(1));
         region.mappings = vec![mapping(1, 0, 0b0110), mapping(1, 7, 0b0011)];

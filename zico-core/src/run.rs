@@ -16,21 +16,21 @@ impl Pulse {
         Self { progress: AtomicU32::new(0), watch: AtomicU32::new(u32::MAX) }
     }
 
-    /// One more operation. Whether somebody waits for the job to have come this far.
+    /// One more operation. Whether somebody waits for the job to have come this far. Only under the lock
+    /// of the job's memory: that is what makes a load and a store one step.
+    #[inline]
     pub(crate) fn tick(&self) -> bool {
-        let before = self.progress.fetch_add(1, Ordering::Relaxed);
-        if before == u32::MAX {
-            // Progress counts up to its largest value and stays there.
-            self.progress.store(u32::MAX, Ordering::Relaxed);
-        }
-        before.saturating_add(1) >= self.watch.load(Ordering::Relaxed)
+        // Progress counts up to its largest value and stays there.
+        let progress = self.progress.load(Ordering::Relaxed).saturating_add(1);
+        self.progress.store(progress, Ordering::Relaxed);
+        progress >= self.watch.load(Ordering::Relaxed)
     }
 
     pub(crate) fn progress(&self) -> Progress {
         Progress::new(self.progress.load(Ordering::Relaxed))
     }
 
-    /// An iteration begins.
+    /// An iteration begins. Under the same lock.
     pub(crate) fn restart(&self) {
         self.progress.store(0, Ordering::Relaxed);
     }

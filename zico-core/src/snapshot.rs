@@ -7,12 +7,12 @@ use crate::account::Account;
 use crate::detect::Detected;
 use crate::device::Device;
 use crate::ledger::Ledger;
-use crate::lifetime::Lifetime;
 use crate::memory::Memory;
 use crate::region::{Region, State};
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crate::units::Bytes;
+use crate::zone::Zone;
 
 /// What is charged to one job, in whole regions.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -20,7 +20,7 @@ use crate::units::Bytes;
 pub struct Held {
     /// Leased for persistent blocks.
     pub persistent: Bytes,
-    /// Leased for the iteration's blocks.
+    /// Leased for the iteration's blocks, and for all that a plan places.
     pub iteration: Bytes,
     /// Leased for temporaries.
     pub transient: Bytes,
@@ -36,11 +36,11 @@ pub struct Held {
 impl Held {
     pub(crate) fn of<D: Device>(account: &Account<D>, region: Bytes) -> Self {
         let bytes = |regions: u32| Bytes::new(u64::from(regions) * region.value());
-        let leased = |lifetime: Lifetime| bytes(account.leased[lifetime.index()]);
+        let leased = |zone: Zone| bytes(account.leased[zone.index()]);
         Self {
-            persistent: leased(Lifetime::Persistent),
-            iteration: leased(Lifetime::Iteration),
-            transient: leased(Lifetime::Transient),
+            persistent: leased(Zone::Persistent),
+            iteration: leased(Zone::Iteration).saturating_add(leased(Zone::Planned)),
+            transient: leased(Zone::Transient),
             draining: bytes(account.draining),
             peak: bytes(account.peak),
             peak_leased: bytes(account.peak_leased),

@@ -9,20 +9,21 @@
 
 use alloc::vec::Vec;
 
-use crate::arena::Slot;
+use crate::block::{Block, Home};
 use crate::device::{Device, Passed};
 use crate::error::UseError;
 use crate::job::Job;
-use crate::lifetime::Lifetime;
-use crate::memory::{Block, Memory};
+use crate::memory::Memory;
 use crate::region::JobKey;
 use crate::shared::Shared;
 use crate::sync::Mutex;
+use crate::units::Bytes;
 
 /// A freed block that other streams may still use.
 pub(crate) struct Parked<D: Device> {
-    pub(crate) lifetime: Lifetime,
-    pub(crate) slot: Slot,
+    pub(crate) home: Home,
+    pub(crate) serial: u64,
+    pub(crate) size: Bytes,
     pub(crate) waits: Vec<Wait<D>>,
 }
 
@@ -74,7 +75,7 @@ impl<D: Device> Job<D> {
         }
         let mut memory = self.memory.lock();
         memory.parked.push(parked);
-        let running = memory.habits.is_inside();
+        let running = memory.is_inside();
         drop(memory);
         if !running {
             self.unpark(true);
@@ -115,8 +116,8 @@ impl<D: Device> Shared<D> {
             block.waits.retain_mut(|wait| !self.is_over(own, wait, order));
             if block.waits.is_empty() {
                 let mut locked = memory.lock();
-                let pages = locked.release(block.lifetime, block.slot);
-                self.give_back(job, locked, block.lifetime, pages);
+                let pages = locked.release(&block);
+                self.give_back(job, locked, block.home.zone(), pages);
             } else {
                 left.push(block);
             }

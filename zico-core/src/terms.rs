@@ -22,6 +22,7 @@ pub struct JobConfig {
     pub(crate) declared: Option<Bytes>,
     pub(crate) iterations: Option<u64>,
     pub(crate) detect: bool,
+    pub(crate) unplanned: bool,
 }
 
 impl JobConfig {
@@ -91,6 +92,19 @@ impl JobConfig {
     #[must_use]
     pub fn detect_iterations(mut self) -> Self {
         self.detect = true;
+        self
+    }
+
+    /// No iteration is planned.
+    ///
+    /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`] takes
+    /// the time to plan them: milliseconds for thousands of blocks, once for each kind of iteration. From
+    /// then on they have fixed addresses, packed more tightly than without.
+    ///
+    /// [`Job::end`]: crate::Job::end
+    #[must_use]
+    pub fn without_plans(mut self) -> Self {
+        self.unplanned = true;
         self
     }
 }

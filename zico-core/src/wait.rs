@@ -11,10 +11,10 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use crate::admission::Begin;
+use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError};
 use crate::job::Job;
-use crate::memory::{Block, Request};
 use crate::shared::Shared;
 use crate::sync::Ordering;
 

@@ -86,6 +86,7 @@ impl Tests<'_> {
             policy: kind,
             hand_over: self.args.run.hand_over.into(),
             detect: false,
+            plans: !self.args.run.no_plans,
             iterations: self.args.run.iterations,
             jobs: self.needs.terms(kind, budget),
             machine: self.machine.clone(),

@@ -114,9 +114,9 @@ impl Pair {
 
     fn free(&mut self, index: usize) {
         let (slot, serial, at, size) = self.live.swap_remove(index);
-        assert!(self.arena.holds(slot, serial, at));
+        assert_eq!(self.arena.live_at(slot, serial).map(|(start, _)| start), Some(at));
         assert_eq!(self.arena.free(slot), self.model.free(at, size));
-        assert!(!self.arena.holds(slot, serial, at), "it is freed once");
+        assert!(self.arena.live_at(slot, serial).is_none(), "it is freed once");
     }
 
     fn check(&self) {
@@ -218,7 +218,7 @@ fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
 }
 
 fn take(arena: &mut Arena, (slot, at, _): (Slot, u64, usize)) -> Range<u64> {
-    assert!(arena.holds(slot, 1, at));
+    assert_eq!(arena.live_at(slot, 1).map(|(start, _)| start), Some(at));
     arena.free(slot)
 }
 
@@ -266,14 +266,12 @@ fn only_the_very_block_is_freed() {
     let mut arena = Arena::new(PAGE, 2 * PAGE);
     arena.back(&[0]);
     let (slot, at) = arena.put(GRANULE, GRANULE, 7).unwrap();
-    for (slot, serial, at) in
-        [(slot, 6, at), (slot, 7, at + GRANULE), (slot + 1, 7, at), (NONE, 0, 0), (u32::MAX, 7, at)]
-    {
-        assert!(!arena.holds(slot, serial, at));
+    for (slot, serial) in [(slot, 6), (slot + 1, 7), (NONE, 0), (u32::MAX, 7)] {
+        assert_eq!(arena.live_at(slot, serial), None);
     }
-    assert!(arena.is_live(at) && !arena.is_live(at + GRANULE));
-    assert_eq!((arena.holds(slot, 7, at), arena.free(slot)), (true, 0..1));
-    assert!(!arena.is_live(at));
+    assert_eq!(arena.live_at(slot, 7), Some((at, GRANULE)));
+    assert_eq!(arena.free(slot), 0..1);
+    assert_eq!(arena.live_at(slot, 7), None);
 }
 
 #[test]
@@ -297,11 +295,11 @@ fn an_arena_knows_its_length_its_blocks_and_what_is_free() {
     let pages = arena.plan(3072, GRANULE).unwrap();
     arena.back(&pages);
     let slot = arena.place(3072, GRANULE, 5).unwrap();
-    assert_eq!((arena.len_of(slot), arena.largest_free()), (3072, Bytes::new(1024)));
+    assert_eq!(arena.largest_free(), Bytes::new(1024));
     assert_eq!(arena.live().collect::<Vec<_>>(), [(0, 3072, 5)]);
-    assert!(arena.holds(slot, 5, 0) && arena.is_live(0));
+    assert_eq!(arena.live_at(slot, 5), Some((0, 3072)));
     arena.park(slot);
-    assert!(!arena.holds(slot, 5, 0) && !arena.is_live(0));
+    assert_eq!(arena.live_at(slot, 5), None);
     assert_eq!(arena.live().count(), 0);
     assert_eq!(arena.free(slot), 0..1);
     assert_eq!(arena.largest_free(), Bytes::ZERO);

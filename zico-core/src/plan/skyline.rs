@@ -138,10 +138,12 @@ impl Line {
 
     /// Puts in a part, joined with neighbours of the same height.
     fn join(&mut self, mut from: u32, mut to: u32, height: u64) {
+        // Where two parts met none ends any more, or what is left of them in the heap would come to life.
         if from > 0 && self.height[self.begin[from as usize] as usize] == height {
-            from = self.begin[from as usize];
+            from = core::mem::replace(&mut self.begin[from as usize], NONE);
         }
         if (to as usize + 1) < self.end.len() && self.height[to as usize] == height {
+            self.begin[to as usize] = NONE;
             to = self.end[to as usize];
         }
         self.insert(from, to, height);

@@ -3,6 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::problem::Component;
+use super::skyline::{self, Taste};
 use super::*;
 
 fn blocks(all: &[(u64, u64, u64)]) -> Vec<Block> {
@@ -131,4 +133,29 @@ fn an_alignment_can_lift_a_block_beyond_the_capacity() {
     ];
     let plan = Planner::new(&all).expect("valid").run();
     assert_eq!((plan.height, plan.least, plan.lower_bound), (269, 269, 262));
+}
+
+/// Valleys that were joined with both shores came back from the heap.
+#[test]
+fn a_valley_that_is_gone_is_not_filled() {
+    let lives = [
+        (20, 1350, 1),
+        (1348, 1841, 1),
+        (1355, 1357, 60212),
+        (1356, 1358, 2),
+        (1367, 1370, 5),
+        (1370, 1373, 1),
+        (1371, 1373, 1),
+        (1373, 1376, 1),
+        (1374, 1376, 1),
+        (1375, 1376, 1),
+        (1376, 1379, 2),
+    ];
+    let blocks = lives.map(|(lower, upper, size)| Block::new(lower, upper, size));
+    for component in Component::all(&blocks) {
+        for taste in Taste::ALL {
+            let plan = skyline::plan(&component, taste, &alloc::vec![1; component.len()]);
+            assert!(check(&blocks, &plan).is_ok(), "{taste:?}: {plan:?}");
+        }
+    }
 }

@@ -70,6 +70,7 @@ impl<'t> Actor<'t> {
         let device = pool.device().clone();
         let stream = device.add_stream();
         let terms = if config.detect { terms.detect_iterations() } else { terms };
+        let terms = if config.plans { terms } else { terms.without_plans() };
         Ok(Self {
             job: Some(pool.join(terms.name(name.clone()), stream)?),
             device,
@@ -308,6 +309,7 @@ impl<'t> Actor<'t> {
 
     /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
     fn leave(&mut self) -> Result<(), ReplayError> {
+        self.outcome.planning = self.job.as_ref().map(Job::planning).unwrap_or_default();
         let mut blocks: Vec<(BlockId, Claim)> =
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);

@@ -160,6 +160,8 @@ pub struct ReplayConfig {
     pub jobs: Vec<JobConfig>,
     /// The jobs do not mark their iterations: the pool detects them.
     pub detect: bool,
+    /// The pool may plan iterations that repeat.
+    pub plans: bool,
     /// How the jobs meet the device.
     pub machine: Machine,
 }
@@ -176,6 +178,7 @@ impl ReplayConfig {
             iterations: 20,
             jobs: Vec::new(),
             detect: false,
+            plans: true,
             machine: Machine::default(),
         }
     }

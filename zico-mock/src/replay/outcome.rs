@@ -1,6 +1,6 @@
 //! What a replay measured.
 
-use zico_core::{Bytes, Ticks};
+use zico_core::{Bytes, Planning, Ticks};
 
 use super::Wave;
 use crate::Violation;
@@ -37,6 +37,8 @@ pub struct JobOutcome {
     pub start_delay: Ticks,
     /// Time spent waiting for memory within iterations.
     pub stalled: Ticks,
+    /// How its iterations were planned.
+    pub planning: Planning,
     /// Its iterations.
     pub spans: Vec<Span>,
     /// Why it stopped early, if it did.
@@ -55,6 +57,7 @@ impl JobOutcome {
             persistent: Bytes::ZERO,
             start_delay: Ticks::ZERO,
             stalled: Ticks::ZERO,
+            planning: Planning::default(),
             spans: Vec::new(),
             failure: None,
         }

@@ -1,0 +1,176 @@
+//! A plan in the form in which allocations follow it.
+
+use alloc::vec::Vec;
+
+use crate::arena::Slot;
+use crate::habits::{Habit, NONE};
+use crate::plan::{Block, Plan, PlanError, Planner, check};
+use crate::signature::Signature;
+
+/// So many times the number of blocks are the steps that a planner may take: as many as all fast plans
+/// need. The exact search is for those who have time.
+const FAST_PLANS: u64 = 48;
+
+/// How long a block occupies its place, the shortest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stay {
+    /// Up to this allocation. The next iteration begins where this one ends.
+    Until(u32),
+    /// All the time, in each iteration anew.
+    Always,
+    /// All the time, in one slot and then in the other.
+    InTurn,
+}
+
+impl Stay {
+    /// Of the allocation with this number among so many.
+    pub(super) fn of(habit: &Habit, number: usize, all: u32) -> Self {
+        match (habit.until, habit.next_until) {
+            (NONE, 0) => Self::Until(all),
+            (NONE, NONE) => Self::InTurn,
+            // Gone by the time that its successor is made.
+            (NONE, next) if next as usize <= number => Self::Always,
+            (NONE, _) => Self::InTurn,
+            (until, _) => Self::Until(until.min(all)),
+        }
+    }
+}
+
+/// What an allocation needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub(super) size: u64,
+    pub(super) align: u64,
+    pub(super) stay: Stay,
+}
+
+impl Need {
+    fn block(&self, number: u64, all: u64) -> Block {
+        let (lower, upper) = match self.stay {
+            Stay::Until(until) => (number, until.into()),
+            Stay::Always | Stay::InTurn => (0, all),
+        };
+        Block::new(lower, upper, self.size).aligned(self.align)
+    }
+}
+
+/// The allocations of an iteration, and where each of them goes.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(super) entries: Vec<Entry>,
+    /// The second slots of blocks that take turns: where each begins, and its length.
+    seconds: Vec<(u64, u64)>,
+    /// The slots in the order of the allocations before which they are free.
+    ends: Vec<Slot>,
+    /// The allocations of the iteration in which it was learned, in short.
+    pub(super) signature: Signature,
+    /// The shape that the job told then.
+    pub(super) told: Option<u64>,
+    /// How often it has been made anew.
+    pub(super) times: u32,
+    pub(super) height: u64,
+    pub(super) lower_bound: u64,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) size: u64,
+    pub(super) align: u64,
+    /// Where it begins.
+    pub(super) start: u64,
+    pub(super) stay: Stay,
+    /// Its second slot, or [`NONE`].
+    pub(super) second: Slot,
+    /// Where in `ends` those begin that end before this allocation.
+    ends: u32,
+}
+
+impl Entry {
+    /// Whether its slots are nobody else's.
+    pub(super) const fn is_alone(&self) -> bool {
+        !matches!(self.stay, Stay::Until(_))
+    }
+}
+
+impl Layout {
+    /// Plans an iteration of these allocations, with few regions of `page` bytes in use over time.
+    ///
+    /// O(n log n) for lifetimes as iterations have them, about [`FAST_PLANS`] times over at worst.
+    pub(super) fn new(needs: &[Need], page: u64) -> Result<Self, PlanError> {
+        let all = needs.len() as u64;
+        let mut blocks: Vec<Block> =
+            (0..).zip(needs).map(|(number, need)| need.block(number, all)).collect();
+        // The second slots come behind all first ones.
+        let in_turn = needs.iter().filter(|need| need.stay == Stay::InTurn);
+        blocks.extend(in_turn.map(|need| need.block(0, all)));
+        let work = (blocks.len() as u64).saturating_mul(FAST_PLANS);
+        let plan = Planner::new(&blocks)?.regions(Some(page)).work(work).run();
+        // All that keeps blocks apart rests on this.
+        check(&blocks, &plan.offsets)?;
+        Ok(Self::of(needs, &plan))
+    }
+
+    fn of(needs: &[Need], plan: &Plan) -> Self {
+        let all = u32::try_from(needs.len()).unwrap_or(NONE);
+        let end = |slot: Slot| match needs[slot as usize].stay {
+            // Before the first allocation of the next iteration.
+            Stay::Until(until) if until == all => Some(0),
+            Stay::Until(until) => Some(until),
+            Stay::Always | Stay::InTurn => None,
+        };
+        let mut ends: Vec<Slot> = (0..all).filter(|&slot| end(slot).is_some()).collect();
+        ends.sort_by_key(|&slot| end(slot));
+        let mut second = (all..).zip(&plan.offsets[needs.len()..]);
+        let (mut entries, mut seconds) = (Vec::with_capacity(needs.len()), Vec::new());
+        let mut next_end = 0;
+        for (number, (need, &start)) in (0..all).zip(needs.iter().zip(&plan.offsets)) {
+            let &Need { size, align, stay } = need;
+            let turn = if stay == Stay::InTurn { second.next() } else { None };
+            seconds.extend(turn.map(|(_, &start)| (start, size)));
+            let second = turn.map_or(NONE, |(slot, _)| slot);
+            entries.push(Entry { size, align, start, stay, second, ends: next_end });
+            let is_before = |&slot: &Slot| end(slot) == Some(number);
+            while ends.get(next_end as usize).is_some_and(is_before) {
+                next_end += 1;
+            }
+        }
+        let Plan { height, lower_bound, .. } = *plan;
+        let signature = Signature::default();
+        Self { entries, seconds, ends, signature, told: None, times: 0, height, lower_bound }
+    }
+
+    /// All slots, second ones included.
+    pub(super) fn slots(&self) -> usize {
+        self.entries.len() + self.seconds.len()
+    }
+
+    /// The slots that are free before an allocation, and were not before the one ahead of it.
+    #[inline]
+    pub(super) fn ends(&self, number: usize) -> &[Slot] {
+        let from = self.entries[number].ends as usize;
+        let to = self.entries.get(number + 1).map_or(self.ends.len(), |next| next.ends as usize);
+        &self.ends[from..to]
+    }
+
+    /// Where a slot begins, and its length.
+    #[inline]
+    pub(super) fn place(&self, slot: Slot) -> (u64, u64) {
+        let slot = slot as usize;
+        match self.entries.get(slot) {
+            Some(entry) => (entry.start, entry.size),
+            None => self.seconds[slot - self.entries.len()],
+        }
+    }
+
+    /// Whether it begins with allocations of these sizes.
+    pub(super) fn begins_with(&self, mut sizes: impl Iterator<Item = u64>) -> bool {
+        let mut entries = self.entries.iter();
+        sizes.all(|size| entries.next().is_some_and(|entry| entry.size == size))
+    }
+
+    /// Whether it places allocations of these sizes.
+    pub(super) fn is_of(&self, habits: &[Habit]) -> bool {
+        habits.len() == self.entries.len() && self.begins_with(habits.iter().map(|h| h.size))
+    }
+}

@@ -1,0 +1,95 @@
+//! What an iteration that has ended teaches: whether its like is to be planned.
+
+use alloc::vec::Vec;
+
+use super::layout::{Layout, Need, Stay};
+use crate::habits::{Habit, Habits, MOST, NONE};
+use crate::plan::PlanError;
+use crate::signature::Signature;
+use crate::sync::Arc;
+
+/// How often a plan is made anew because blocks lived longer than it had foreseen.
+const TIMES: u32 = 4;
+
+/// Kinds of iteration that had no plan when they were seen: the last few.
+#[derive(Default)]
+pub(super) struct Seen {
+    signatures: [Option<Signature>; 8],
+    next: usize,
+}
+
+impl Seen {
+    /// Whether it was seen before.
+    fn note(&mut self, signature: Signature) -> bool {
+        if self.signatures.contains(&Some(signature)) {
+            return true;
+        }
+        self.signatures[self.next] = Some(signature);
+        self.next = (self.next + 1) % self.signatures.len();
+        false
+    }
+}
+
+/// An iteration to be planned. That takes long, and needs no lock.
+pub(crate) struct Lesson {
+    needs: Vec<Need>,
+    signature: Signature,
+    told: Option<u64>,
+    /// How often it has been planned before.
+    times: u32,
+}
+
+impl Lesson {
+    /// What the iteration teaches whose allocations have been noted.
+    pub(super) fn of(
+        habits: &Habits,
+        layouts: &[(Arc<Layout>, u64)],
+        seen: &mut Seen,
+        signature: Signature,
+        told: Option<u64>,
+    ) -> Option<Self> {
+        let now = habits.so_far();
+        if now.is_empty() || now.len() >= MOST {
+            return None;
+        }
+        let known = layouts.iter().map(|(layout, _)| layout).find(|layout| layout.is_of(now));
+        let times = known.map_or(0, |known| known.times + 1);
+        if known.is_none() && !seen.note(signature) || times > TIMES {
+            return None;
+        }
+        // What outlived the iteration before tells when this one's will be freed.
+        let alike = |before: &&[Habit]| {
+            before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.size == b.size)
+        };
+        let before = habits.before().filter(alike);
+        let all = u32::try_from(now.len()).unwrap_or(NONE);
+        let need = |(number, habit): (usize, &Habit)| {
+            let next_until = before.map_or(NONE, |before| before[number].next_until);
+            let stay = Stay::of(&Habit { next_until, ..*habit }, number, all);
+            let foreseen = known.map(|known| known.entries[number].stay);
+            let unknown = habit.until == NONE && before.is_none();
+            let stay = match foreseen {
+                Some(foreseen) if unknown && foreseen >= Stay::Until(all) => foreseen,
+                _ => foreseen.map_or(stay, |foreseen| foreseen.max(stay)),
+            };
+            Need { size: habit.size, align: habit.align, stay }
+        };
+        let needs: Vec<Need> = now.iter().enumerate().map(need).collect();
+        let is_foreseen = |known: &Arc<Layout>| {
+            known.entries.iter().zip(&needs).all(|(entry, need)| entry.stay == need.stay)
+        };
+        let is_news = !known.is_some_and(is_foreseen);
+        is_news.then_some(Self { needs, signature, told, times })
+    }
+
+    /// Plans the iteration, with few regions of `page` bytes in use over time.
+    ///
+    /// # Errors
+    /// If its blocks are more, or larger, than can be planned.
+    pub(crate) fn plan(self, page: u64) -> Result<Layout, PlanError> {
+        let Self { needs, signature, told, times } = self;
+        let mut layout = Layout::new(&needs, page)?;
+        (layout.signature, layout.told, layout.times) = (signature, told, times);
+        Ok(layout)
+    }
+}

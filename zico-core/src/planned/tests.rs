@@ -1,0 +1,413 @@
+//! Iterations that repeat, and those that do not.
+
+use alloc::vec::Vec;
+
+use super::*;
+
+const PAGE: u64 = 1 << 12;
+
+/// What a program does: allocates so many bytes, or frees what was allocated as the n-th of all.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Alloc(u64),
+    Free(usize),
+}
+use Op::{Alloc, Free};
+
+/// A block as the program knows it: its serial and slot, where it is and how long.
+type Handle = (u64, Slot, u64, u64);
+
+/// The planned arena of a job whose other arenas place nothing.
+struct Program {
+    planned: Planned,
+    habits: Habits,
+    serial: u64,
+    signature: Signature,
+    live: Vec<Option<Handle>>,
+    /// Numbers of blocks that went elsewhere, by serial.
+    elsewhere: Vec<(u64, u32)>,
+    /// For each allocation of the last iteration where it was placed, if as planned.
+    places: Vec<Option<u64>>,
+}
+
+impl Program {
+    fn new() -> Self {
+        Self {
+            planned: Planned::new(PAGE, 1 << 30),
+            habits: Habits::default(),
+            serial: 0,
+            signature: Signature::default(),
+            live: Vec::new(),
+            elsewhere: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, told: Option<u64>) {
+        self.habits.begin(self.serial + 1);
+        self.planned.begin(told);
+        self.signature = Signature::default();
+        self.live.clear();
+        self.places.clear();
+    }
+
+    fn end(&mut self) {
+        let lesson = self.planned.end(&mut self.habits, self.signature, self.serial + 1);
+        assert!(self.planned.give_up_spare().is_empty());
+        if let Some(lesson) = lesson {
+            self.planned.install(lesson.plan(PAGE).unwrap());
+        }
+    }
+
+    fn alloc(&mut self, size: u64) -> Handle {
+        self.serial += 1;
+        self.signature.push(size);
+        let place = |this: &mut Self| this.planned.place(&mut this.habits, size, 1, this.serial);
+        let mut placed = if self.planned.follows() { place(self) } else { Placed::Elsewhere };
+        if placed == Placed::Bare {
+            let spot = self.planned.spot(&mut self.habits, size, 1).unwrap();
+            let pages = self.planned.missing(spot);
+            assert!(!pages.is_empty());
+            self.planned.back(&pages);
+            placed = place(self);
+        }
+        let (slot, start) = match placed {
+            Placed::At(slot, start) => (slot, start),
+            _ => {
+                if self.planned.follows() {
+                    self.planned.missed();
+                }
+                self.elsewhere.push((self.serial, self.habits.made(size, 1)));
+                (NONE, u64::MAX)
+            }
+        };
+        let handle = (self.serial, slot, start, size);
+        if slot != NONE {
+            let overlaps =
+                |&(from, len, _): &(u64, u64, u64)| from < start + size && start < from + len;
+            let others = self.planned.blocks().filter(|block| block.2 != self.serial);
+            assert_eq!(others.filter(overlaps).count(), 0, "{handle:?}");
+            assert_eq!(self.planned.live(slot, self.serial), Some((start, size)));
+        }
+        self.places.push((slot != NONE).then_some(start));
+        self.live.push(Some(handle));
+        handle
+    }
+
+    fn free(&mut self, (serial, slot, start, size): Handle) {
+        if slot == NONE {
+            let number = self.elsewhere.iter().find(|other| other.0 == serial).unwrap().1;
+            return self.habits.freed(number, serial);
+        }
+        assert_eq!(self.planned.live(slot, serial), Some((start, size)));
+        let pages = self.planned.free(&mut self.habits, slot, serial);
+        assert_eq!(self.planned.live(slot, serial), None);
+        let left: Vec<(u64, u64, u64)> = self.planned.blocks().collect();
+        let touched = start / PAGE..(start + size).div_ceil(PAGE);
+        let has_block = |page: u64| {
+            left.iter().any(|&(from, len, _)| from < (page + 1) * PAGE && page * PAGE < from + len)
+        };
+        let empty: Vec<u64> = touched.filter(|&page| !has_block(page)).collect();
+        assert_eq!(pages.collect::<Vec<_>>(), empty, "what is empty goes back");
+    }
+
+    /// Runs an iteration. Returns what is still live in the end.
+    fn iteration(&mut self, told: Option<u64>, ops: &[Op]) -> Vec<Handle> {
+        self.begin(told);
+        for &op in ops {
+            match op {
+                Alloc(size) => {
+                    self.alloc(size);
+                }
+                Free(which) => {
+                    let handle = self.live[which].take().unwrap();
+                    self.free(handle);
+                }
+            }
+        }
+        self.end();
+        core::mem::take(&mut self.live).into_iter().flatten().collect()
+    }
+
+    fn planned(&self) -> usize {
+        self.places.iter().flatten().count()
+    }
+}
+
+const FORWARD: [Op; 8] =
+    [Alloc(5000), Alloc(512), Free(1), Alloc(9000), Free(0), Alloc(5000), Free(2), Free(3)];
+
+#[test]
+fn the_third_of_three_alike_is_planned() {
+    let mut job = Program::new();
+    for planned in [0, 0, 4, 4] {
+        assert_eq!(job.iteration(None, &FORWARD), []);
+        assert_eq!(job.planned(), planned);
+    }
+    let planning = job.planned.planning();
+    assert_eq!((planning.plans, planning.placed, planning.missed), (1, 8, 0));
+    assert_eq!((planning.height, planning.lower_bound), (Bytes::new(14000), Bytes::new(14000)));
+}
+
+#[test]
+fn what_is_freed_late_is_not_overlapped_and_the_plan_learns_it() {
+    let mut job = Program::new();
+    for _ in 0..3 {
+        job.iteration(None, &FORWARD);
+    }
+    // The first block stays: the fourth, which has its place, goes elsewhere.
+    let late =
+        [Alloc(5000), Alloc(512), Free(1), Alloc(9000), Alloc(5000), Free(0), Free(2), Free(3)];
+    job.iteration(None, &late);
+    assert_eq!((job.planned(), job.places[3]), (3, None));
+    job.iteration(None, &late);
+    assert_eq!(job.planned(), 4, "planned anew");
+    assert_eq!(job.planned.planning().height, Bytes::new(19000));
+    job.iteration(None, &FORWARD);
+    assert_eq!(job.planned(), 4, "what is freed early is in nobody's way");
+}
+
+#[test]
+fn what_comes_between_or_is_left_out_costs_little() {
+    let mut job = Program::new();
+    let step = |i: usize| Alloc(512 * (i as u64 + 1));
+    let long: Vec<Op> = (0..40).flat_map(|i| [step(i), Free(i)]).collect();
+    for _ in 0..3 {
+        job.iteration(None, &long);
+    }
+    assert_eq!(job.planned(), 40);
+    let more = [&long[..20], &[Alloc(77_777), Free(10)]].concat();
+    let shifted = (10..40).flat_map(|i| [step(i), Free(i + 1)]);
+    job.iteration(None, &[more, shifted.collect()].concat());
+    assert_eq!(job.planned(), 40, "one too many");
+    let other: Vec<Op> =
+        (0..40).flat_map(|i| [if i == 7 { Alloc(99_999) } else { step(i) }, Free(i)]).collect();
+    job.iteration(None, &other);
+    assert_eq!(job.planned(), 39, "one of another size");
+    let fewer: Vec<Op> = (3..40).flat_map(|i| [step(i), Free(i - 3)]).collect();
+    job.iteration(None, &fewer);
+    assert!(job.planned() >= 34, "three left out: {}", job.planned());
+    job.iteration(None, &long);
+    assert_eq!(job.planned(), 40, "the plan is still there");
+    assert_eq!(job.planned.planning().plans, 1, "none of the others was seen twice");
+}
+
+#[test]
+fn an_iteration_that_ends_early_leaves_nothing_in_the_way_unseen() {
+    let mut job = Program::new();
+    for _ in 0..3 {
+        job.iteration(None, &FORWARD);
+    }
+    // Ends while the first block is alive, whose place is the fourth's.
+    let left = job.iteration(None, &[Alloc(5000)]);
+    assert_eq!((left.len(), job.planned()), (1, 1));
+    job.iteration(None, &FORWARD);
+    assert_eq!(job.places.iter().filter(|place| place.is_none()).count(), 2);
+    job.free(left[0]);
+    job.iteration(None, &FORWARD);
+    assert_eq!(job.planned(), 4);
+}
+
+#[test]
+fn kinds_of_iteration_have_plans_of_their_own() {
+    let (a, b) = (FORWARD, [Alloc(5000), Alloc(700), Free(0), Alloc(6000), Free(1), Free(2)]);
+    // Untold, both begin with the same allocation, which is nobody's then.
+    for (told, elsewhere) in [([None, None], 1), ([Some(1), Some(2)], 0)] {
+        let mut job = Program::new();
+        for round in 0..4 {
+            job.iteration(told[0], &a);
+            assert_eq!(
+                job.planned(),
+                if round < 2 { 0 } else { 4 - elsewhere },
+                "{told:?} {round}"
+            );
+            job.iteration(told[1], &b);
+            let known = told[0].is_some() || round > 1;
+            let planned = if round < 2 { 0 } else { 3 - elsewhere };
+            assert!(!known || job.planned() == planned, "{told:?} {round}: {:?}", job.places);
+        }
+        assert_eq!(job.planned.planning().plans, 2);
+    }
+}
+
+#[test]
+fn what_outlives_its_iteration_takes_turns() {
+    let mut job = Program::new();
+    let ops = [Alloc(512), Alloc(5000), Free(0), Alloc(700), Free(2)];
+    let mut kept: Option<Handle> = None;
+    let mut places = Vec::new();
+    for round in 0..6 {
+        // Of the iteration before it is freed when the new one has been made.
+        job.begin(None);
+        for &op in &ops {
+            match op {
+                Alloc(size) => _ = job.alloc(size),
+                Free(which) => {
+                    let handle = job.live[which].take().unwrap();
+                    job.free(handle);
+                }
+            }
+            if matches!(op, Alloc(5000))
+                && let Some(old) = kept.take()
+            {
+                job.free(old);
+            }
+        }
+        kept = job.live[1].take();
+        job.end();
+        places.push(job.places[1]);
+        assert_eq!(job.planned(), if round < 2 { 0 } else { 3 }, "{round}");
+    }
+    assert_eq!(places[2], places[4]);
+    assert_eq!(places[3], places[5]);
+    assert_ne!(places[2], places[3]);
+    assert_eq!(job.planned.planning().height, Bytes::new(10_700));
+}
+
+#[test]
+fn what_is_gone_before_its_successor_has_one_place() {
+    for (free_at, height) in [(0, 5700), (1, 5700 + 512)] {
+        let mut job = Program::new();
+        let mut kept: Option<Handle> = None;
+        for round in 0..6 {
+            if free_at == 0
+                && let Some(old) = kept.take()
+            {
+                job.free(old);
+            }
+            job.begin(None);
+            let first = job.alloc(512);
+            if let Some(old) = kept.take() {
+                job.free(old);
+            }
+            let block = job.alloc(700);
+            job.free(first);
+            job.free(block);
+            kept = Some(job.alloc(5000));
+            let third = job.alloc(700);
+            job.free(third);
+            job.end();
+            // What outlives the first iteration is known to be freed when the second has ended.
+            assert_eq!(job.planned(), if round < 2 { 0 } else { 4 }, "{free_at} {round}");
+        }
+        let planned = job.planned.planning().height;
+        assert!(planned <= Bytes::new(height + 700), "{free_at}: {planned:?}");
+    }
+}
+
+#[test]
+fn a_block_that_others_still_use_keeps_its_place() {
+    let mut job = Program::new();
+    for _ in 0..3 {
+        job.iteration(None, &FORWARD);
+    }
+    job.begin(None);
+    let parked = job.alloc(5000);
+    job.planned.park(parked.1, parked.0);
+    assert_eq!(job.planned.live(parked.1, parked.0), None, "it has been freed");
+    let blocks = [512, 9000, 5000].map(|size| job.alloc(size));
+    assert_eq!(job.places[3], None);
+    let pages = job.planned.free(&mut job.habits, parked.1, parked.0);
+    assert_eq!(pages.count(), 1);
+    blocks.into_iter().for_each(|block| job.free(block));
+    job.end();
+}
+
+#[test]
+fn blocks_that_lie_elsewhere_do_not_count() {
+    let planned = Planned::new(PAGE, 1 << 30);
+    assert_eq!(planned.live(0, 0), None);
+    assert_eq!(planned.live(NONE, 7), None);
+    let mut small = Program::new();
+    small.planned = Planned::new(PAGE, 8000);
+    for _ in 0..4 {
+        small.iteration(None, &FORWARD);
+        assert_eq!(small.planned(), 0, "the plan is higher than the range is long");
+    }
+}
+
+mod random {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A change of an iteration.
+    #[derive(Clone, Debug)]
+    enum Change {
+        None,
+        /// One more allocation of this size before the n-th.
+        More(usize, u64),
+        /// The n-th is left out.
+        Fewer(usize),
+        /// The n-th has another size.
+        Other(usize, u64),
+        /// What the n-th allocation makes lives for so many more operations.
+        Longer(usize, usize),
+        /// Nothing from the n-th on.
+        Short(usize),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        let (at, size) = (0_usize..60, 1_u64..40);
+        prop_oneof![
+            4 => Just(Change::None),
+            1 => (at.clone(), size.clone()).prop_map(|(at, size)| Change::More(at, size)),
+            1 => at.clone().prop_map(Change::Fewer),
+            1 => (at.clone(), size).prop_map(|(at, size)| Change::Other(at, size)),
+            2 => (at.clone(), 1_usize..90).prop_map(|(at, more)| Change::Longer(at, more)),
+            1 => at.prop_map(Change::Short),
+        ]
+    }
+
+    /// Allocations of an iteration: sizes, and how many allocations later each is freed.
+    fn blocks() -> impl Strategy<Value = Vec<(u64, usize)>> {
+        vec((1_u64..40, 0_usize..90), 1..60)
+    }
+
+    fn changed(mut blocks: Vec<(u64, usize)>, change: &Change) -> Vec<(u64, usize)> {
+        let n = blocks.len();
+        match *change {
+            Change::None => {}
+            Change::More(at, size) => blocks.insert(at % (n + 1), (size, 3)),
+            Change::Fewer(at) => drop(blocks.remove(at % n)),
+            Change::Other(at, size) => blocks[at % n].0 = size,
+            Change::Longer(at, more) => blocks[at % n].1 += more,
+            Change::Short(at) => blocks.truncate(at % n),
+        }
+        blocks
+    }
+
+    proptest! {
+        /// Whatever changes, no two blocks overlap (`Program::alloc` looks), a page goes back exactly
+        /// when it is empty, and all blocks can be freed.
+        #[test]
+        fn nothing_overlaps(
+            kinds in vec(blocks(), 1..3),
+            rounds in vec((0_usize..3, change(), any::<bool>()), 1..16),
+        ) {
+            let mut job = Program::new();
+            // Allocations until each is freed.
+            let mut alive: Vec<(usize, Handle)> = Vec::new();
+            let free_due = |job: &mut Program, made: usize, alive: &mut Vec<(usize, Handle)>| {
+                alive.iter_mut().for_each(|block| block.0 = block.0.saturating_sub(made));
+                for (_, handle) in alive.extract_if(.., |block| block.0 == 0) {
+                    job.free(handle);
+                }
+            };
+            for (kind, change, tells) in rounds {
+                let kind = kind % kinds.len();
+                job.begin(tells.then_some(kind as u64));
+                for (size, life) in changed(kinds[kind].clone(), &change) {
+                    let handle = job.alloc(size * 300);
+                    alive.push((life + 1, handle));
+                    free_due(&mut job, 1, &mut alive);
+                }
+                job.end();
+            }
+            free_due(&mut job, usize::MAX, &mut alive);
+            prop_assert_eq!(job.planned.blocks().count(), 0);
+            prop_assert!(job.planned.pages.iter().all(|&page| page == 0));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The address ranges of a job: an arena for each lifetime, and one that a plan lays out.
+
+use crate::lifetime::Lifetime;
+
+/// Which of a job's address ranges something lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Zone {
+    /// The arena of what outlives the iteration.
+    Persistent,
+    /// The arena of what lives within one iteration, and is not planned.
+    Iteration,
+    /// The arena of what lives within one operator, and is not planned.
+    Transient,
+    /// Where the plan of an iteration places its blocks, however long they live.
+    Planned,
+}
+
+impl Zone {
+    pub(crate) const COUNT: usize = 4;
+    pub(crate) const ALL: [Self; Self::COUNT] =
+        [Self::Persistent, Self::Iteration, Self::Transient, Self::Planned];
+
+    /// The position in [`ALL`](Self::ALL), where the arenas are in the order of their lifetimes.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The lifetime that people are told of what lies there.
+    pub(crate) const fn lifetime(self) -> Lifetime {
+        match self {
+            Self::Persistent => Lifetime::Persistent,
+            Self::Iteration | Self::Planned => Lifetime::Iteration,
+            Self::Transient => Lifetime::Transient,
+        }
+    }
+}
+
+impl From<Lifetime> for Zone {
+    fn from(lifetime: Lifetime) -> Self {
+        match lifetime {
+            Lifetime::Persistent => Self::Persistent,
+            Lifetime::Iteration => Self::Iteration,
+            Lifetime::Transient => Self::Transient,
+        }
+    }
+}
