@@ -106,7 +106,7 @@ mod wait;
 
 pub use admission::Begin;
 pub use budget::{BudgetError, BudgetStatus};
-pub use detect::Detected;
+pub use detect::{Detected, Detector};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
     AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,
