@@ -140,24 +140,17 @@ fn instructions_that_find_too_little_are_named() {
     }
 }
 
-/// A list of ten references to a list of ten references to ..., 100 deep: 10^100 items.
+/// Lists of ten references each to the list before, 100 deep: 10^100 items.
 #[test]
 fn what_is_shared_is_not_copied() {
-    let mut file = b"\x80\x02]q\x00".to_vec();
+    let mut file = b"\x80\x02}(X\x05\0\0\0bombs](]q\x00".to_vec();
     for level in 0..100u8 {
         file.extend(b"](");
         file.extend([b'h', level].repeat(10));
         file.extend([b'e', b'q', level + 1]);
     }
-    // As a field of a snapshot nobody looks at it; as the snapshot it is the wrong thing.
-    let value = file.split_off(2);
-    let mut whole = b"\x80\x02}(X\x08\0\0\0segments".to_vec();
-    whole.extend(&value[3..]);
-    assert!(said(&whole).starts_with("byte "), "the first list is missing");
-    let mut whole = b"\x80\x02}(X\x05\0\0\0bombs](".to_vec();
-    whole.extend(&value);
-    whole.extend(b"eu.");
-    assert!(matches!(read(&whole), SnapshotError::NotASnapshot));
+    file.extend(b"eu.");
+    assert!(matches!(read(&file), SnapshotError::NotASnapshot));
 }
 
 #[test]

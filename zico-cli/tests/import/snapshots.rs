@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use zico_cli::import::snapshot::{self, SnapshotError};
 use zico_cli::import::{self, Problem};
 use zico_core::Ticks;
-use zico_mock::trace::{Iteration, Trace};
+use zico_mock::bundled;
+use zico_mock::trace::{BlockId, Iteration, Step, Trace};
 
 use crate::pickles::pickle;
 use crate::profile::{message, short};
@@ -36,7 +37,7 @@ fn said(snapshot: &Value) -> String {
     message(&read(snapshot).unwrap_err())
 }
 
-/// `ITERATION` of the same shape: 30 blocks that stay for it, 30 that do not, and all are freed.
+/// An iteration, always of the same shape: 30 blocks that stay for it, 30 that do not, and all are freed.
 fn iteration(entries: &mut Vec<(&'static str, i64, i64, i64)>) {
     for i in 1..=30 {
         entries.push(("alloc", i << 20, i * 1000, 0));
@@ -46,8 +47,6 @@ fn iteration(entries: &mut Vec<(&'static str, i64, i64, i64)>) {
     }
     entries.extend((1..=30).rev().map(|i| ("free_requested", i << 20, i * 1000, 0)));
 }
-
-const ITERATION: usize = 60 + 60;
 
 #[test]
 fn what_python_writes_is_understood_in_each_protocol() {
@@ -96,7 +95,7 @@ fn iterations_are_detected_where_none_are_marked() {
             (iteration.live_at_start.value(), iteration.live_at_end.value()),
             (5_000_117, 5_000_117)
         );
-        assert_eq!(iteration.launches, ITERATION);
+        assert_eq!(iteration.launches, 60 + 60);
     }
     // As soon as they do not repeat, they are none.
     entries.truncate(4 + 150);
@@ -108,6 +107,52 @@ fn iterations_are_detected_where_none_are_marked() {
     // And marks count more than what repeats.
     let marked = snapshot(&entries, &[("iteration", "START", 1_000), ("iteration", "END", 9_000)]);
     assert_eq!(read(&marked).unwrap().iterations().len(), 1);
+}
+
+/// A recorded job as a snapshot without marks, which has to find the iterations that are alike.
+#[test]
+fn recorded_jobs_are_understood_without_their_marks() {
+    for (name, alike) in [("bert-base", 2), ("resnet50", 2), ("mobilenet_v2", 2), ("gnmt", 0)] {
+        let recorded = bundled::open(name).unwrap();
+        let iterations = recorded.iterations().iter().flat_map(Iteration::steps);
+        let (mut entries, mut now) = (Vec::new(), 1_000);
+        let size = |block: BlockId| i64::try_from(recorded.blocks()[block.index()].bytes.value());
+        for step in recorded.setup().iter().chain(iterations) {
+            let (action, block) = match *step {
+                Step::Alloc { block, .. } => ("alloc", block),
+                Step::Free { block } => ("free_requested", block),
+                Step::Launch { work } => {
+                    now += i64::try_from(work.value() / 1000).unwrap();
+                    continue;
+                }
+                Step::Phase(_) => continue,
+            };
+            let address = i64::from(block.value()) << 32;
+            entries.push((action, address, size(block).unwrap(), now));
+        }
+        let found = read(&snapshot(&entries, &[]));
+        if alike == 0 {
+            // The lengths of its sequences are drawn anew for each iteration.
+            assert!(matches!(found, Err(SnapshotError::NoIterations)), "{name}");
+            continue;
+        }
+        let figures = |trace: &Trace| {
+            let iterations = trace.stats().iterations;
+            let last = iterations[iterations.len() - alike..].to_vec();
+            let figures = last.into_iter().map(|stats| {
+                let live = (stats.live_at_start, stats.peak, stats.trough, stats.live_at_end);
+                (stats.allocations, stats.frees, stats.persistent_at_start, live)
+            });
+            figures.collect::<Vec<_>>()
+        };
+        let found = found.unwrap();
+        assert_eq!(
+            found.iterations().len(),
+            alike,
+            "{name}: the optimizer's state is in the first"
+        );
+        assert_eq!(figures(&found), figures(&recorded), "{name}");
+    }
 }
 
 #[test]

@@ -95,9 +95,9 @@ pub enum SnapshotError {
     },
     /// There are no annotations, and what is allocated does not repeat.
     #[error(
-        "the snapshot has no iterations: it has no annotations named \"iteration\" (put `with \
-         torch.profiler.record_function(\"iteration\"):` around each, PyTorch 2.7 or later), and \
-         in what it allocates no iteration of 50 allocations or more follows another one like it"
+        "the snapshot has no iterations: it has neither annotations named \"iteration\" (put `with \
+         record_function(\"iteration\"):` around each) nor, in half of what it allocates, iterations \
+         of 50 allocations or more that are each like the one before"
     )]
     NoIterations,
     /// The events are not those of a training job. Records are positions in the device's list in

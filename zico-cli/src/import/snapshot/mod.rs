@@ -11,7 +11,7 @@
 //! - **Older blocks.** A block that is in use in `segments`, but was not allocated in the history,
 //!   was there before, and so was one that is freed without having been allocated.
 //! - **Iterations.** Annotations named `iteration` or else `ProfilerStep#N` in
-//!   `external_annotations`, where PyTorch (2.7 and later) keeps what `record_function` marks.
+//!   `external_annotations`, where newer versions of PyTorch keep what `record_function` marks.
 //!   Without them iterations are detected: stretches that allocate the same sizes, each from where
 //!   the least is in use. An iteration of another shape does not count as one, nor do those that
 //!   do not follow each other.
@@ -24,13 +24,12 @@
 //!   iteration is still as long as it was, but most of the time lies where the host waits for the
 //!   device (at `loss.item()`, say) and not where memory was in use.
 //!
-//! The pickle is read by a reader of our own (`pickle.rs`) that carries nothing out but what
+//! The pickle is read by a reader of our own (`pickle/`) that carries nothing out but what
 //! makes plain data.
 
 mod entries;
 mod error;
 mod iterations;
-mod opcodes;
 mod pickle;
 
 use std::io::BufRead;

@@ -18,130 +18,23 @@
 //! It is not the crate `serde-pickle` (1.2) because that copies what is shared each time it is
 //! used, carries out `GLOBAL` and `REDUCE` for some functions, and nests values within each other.
 
+mod error;
+mod heap;
+mod opcodes;
+
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 
-use super::opcodes as op;
+use opcodes as op;
+
+pub use error::PickleError;
+pub(super) use heap::{Heap, Value};
 
 /// The most memory that the values of a pickle may take: 1 GiB. A million events of a snapshot
 /// take a third of that.
 pub const MAX_HELD: u64 = 1 << 30;
 
-/// Why a file is no pickle of plain data. Offsets count bytes from the start of the (not
-/// compressed) file; that of an instruction is where it starts.
-#[derive(Debug, thiserror::Error)]
-pub enum PickleError {
-    /// The file cannot be read on, or cannot be decompressed.
-    #[error("byte {offset}: the file cannot be read on")]
-    Io {
-        /// Where.
-        offset: u64,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file, or the gzip file that it is in, ends too early.
-    #[error("the file is cut off at byte {offset}: was the dump interrupted?")]
-    CutOff {
-        /// Its length, as far as it can be read.
-        offset: u64,
-    },
-    /// There is something after the end.
-    #[error("byte {offset}: something follows the end of the pickle")]
-    Trailing {
-        /// Where it begins.
-        offset: u64,
-    },
-    /// An instruction makes something else than plain data, or is not used for it.
-    #[error("byte {offset}: {opcode} is not carried out: a snapshot is plain data and needs none")]
-    Refused {
-        /// Where it stands.
-        offset: u64,
-        /// What it is called.
-        opcode: &'static str,
-    },
-    /// There is no such instruction.
-    #[error("byte {offset}: {opcode:#04x} is no instruction of a pickle")]
-    Unknown {
-        /// Where it stands.
-        offset: u64,
-        /// The byte.
-        opcode: u8,
-    },
-    /// The pickle is of a later protocol.
-    #[error("byte {offset}: protocol {found} is not known, only those up to {LAST_PROTOCOL}")]
-    Protocol {
-        /// Where it says so.
-        offset: u64,
-        /// The protocol.
-        found: u8,
-    },
-    /// An instruction does not find what it works on.
-    #[error("byte {offset}: {opcode} {problem}")]
-    Malformed {
-        /// Where it stands.
-        offset: u64,
-        /// What it is called.
-        opcode: &'static str,
-        /// What is wrong.
-        problem: &'static str,
-    },
-    /// The values take too much memory.
-    #[error(
-        "byte {offset}: what it holds takes more than {} MiB of memory: record fewer events \
-         (max_entries), and without stacks (context=None)", MAX_HELD >> 20
-    )]
-    TooLarge {
-        /// The instruction that is too much.
-        offset: u64,
-    },
-}
-
 const LAST_PROTOCOL: u8 = 5;
-
-/// A value, or the number of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    /// `None`, a truth value, a float, or an integer of more than 64 bits: there is such a thing.
-    Other,
-    Int(i64),
-    Text(u32),
-    /// A list or a tuple.
-    List(u32),
-    Dict(u32),
-}
-
-/// All values of a pickle.
-#[derive(Default)]
-pub(super) struct Heap {
-    texts: Vec<Box<str>>,
-    lists: Vec<Vec<Value>>,
-    dicts: Vec<Vec<(Value, Value)>>,
-}
-
-impl Heap {
-    pub(super) fn text(&self, value: Value) -> Option<&str> {
-        match value {
-            Value::Text(number) => Some(&self.texts[number as usize]),
-            _ => None,
-        }
-    }
-
-    pub(super) fn list(&self, value: Value) -> Option<&[Value]> {
-        match value {
-            Value::List(number) => Some(&self.lists[number as usize]),
-            _ => None,
-        }
-    }
-
-    /// Its keys and values, in the order in which they were set; of those with the same key the
-    /// last one counts.
-    pub(super) fn dict(&self, value: Value) -> Option<&[(Value, Value)]> {
-        match value {
-            Value::Dict(number) => Some(&self.dicts[number as usize]),
-            _ => None,
-        }
-    }
-}
 
 /// Reads a pickle, with which the file has to end.
 pub(super) fn read(from: impl BufRead) -> Result<(Heap, Value), PickleError> {
@@ -437,4 +330,61 @@ fn unreadable(offset: u64, source: io::Error) -> PickleError {
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 2^30 / 16")]
 const fn number(count: usize) -> u32 {
     (count - 1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(file: &[u8]) -> (Heap, Value) {
+        read(file).unwrap()
+    }
+
+    #[test]
+    fn integers_of_any_length_are_read() {
+        for (bytes, expected) in [
+            (&b"K\xff"[..], Value::Int(255)),
+            (b"M\x01\xff", Value::Int(0xff01)),
+            (b"J\xfe\xff\xff\xff", Value::Int(-2)),
+            (b"\x8a\x00", Value::Int(0)),
+            (b"\x8a\x01\xff", Value::Int(-1)),
+            (b"\x8a\x02\xff\x00", Value::Int(255)),
+            (b"\x8a\x08\0\0\0\0\0\0\0\x80", Value::Int(i64::MIN)),
+            (b"\x8a\x09\0\0\0\0\0\0\0\x80\0", Value::Other),
+            (b"G\x3f\xf0\0\0\0\0\0\0", Value::Other),
+            (b"\x88", Value::Other),
+        ] {
+            let file = [b"\x80\x02", bytes, b"."].concat();
+            assert_eq!(value(&file).1, expected, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn texts_lists_and_dictionaries_keep_what_they_are_given() {
+        let (heap, root) = value(
+            b"\x80\x04}\x94(\x8c\x01a](K\x01K\x02eX\x02\0\0\0\xc3\xa9NK\x03)u\x8c\x01bh\x00s.",
+        );
+        let pairs = heap.dict(root).unwrap();
+        let texts: Vec<_> = pairs.iter().map(|&(key, _)| heap.text(key)).collect();
+        assert_eq!(texts, [Some("a"), Some("\u{e9}"), None, Some("b")]);
+        assert_eq!(heap.list(pairs[0].1), Some(&[Value::Int(1), Value::Int(2)][..]));
+        assert_eq!((pairs[1].1, pairs[2].0), (Value::Other, Value::Int(3)));
+        assert_eq!((heap.list(pairs[2].1), pairs[3].1), (Some(&[][..]), root));
+        let (heap, root) = value(b"\x80\x02X\x02\0\0\0\xff\xff.");
+        assert_eq!(heap.text(root), Some(""), "it is not UTF-8");
+    }
+
+    /// Whatever is repeated, it is too much at some point, and that comes before the end.
+    #[test]
+    fn memory_is_bounded() {
+        const LIMIT: u64 = 1 << 20;
+        for part in [&b"N"[..], b"(", b"]", b"}", b"\x8c\x00", b"K\x01\x85", b"h\x00", b"q\x01"] {
+            let file = [b"\x80\x02Nq\x00", &*part.repeat(1 << 18)].concat();
+            let error = read_within(LIMIT, &*file).err().unwrap();
+            assert!(matches!(error, PickleError::TooLarge { .. }), "{part:x?}: {error}");
+        }
+        // No more is made room for than comes.
+        let error = read_within(1 << 40, &b"\x80\x02X\xff\xff\xff\xffx"[..]).err().unwrap();
+        assert!(matches!(error, PickleError::CutOff { offset: 8 }), "{error}");
+    }
 }
