@@ -23,8 +23,7 @@ use crate::import::recording::{Annotations, Mark, Memory, Op};
 /// What is used of a profile. Records are positions in `traceEvents`.
 #[derive(Default)]
 pub(super) struct Profile {
-    /// With the device, as `Device Type` and `Device Id`.
-    pub(super) memory: Vec<((i32, i32), Memory)>,
+    pub(super) memory: Vec<Located>,
     pub(super) ops: Vec<Op>,
     pub(super) annotations: Annotations,
     /// What GPUs did.
@@ -32,6 +31,9 @@ pub(super) struct Profile {
     /// The host's calls that made them do it.
     pub(super) calls: Vec<Call>,
 }
+
+/// A memory event and its device: `Device Type` and `Device Id`.
+pub(super) type Located = ((i32, i32), Memory);
 
 /// Reads a profile to its end.
 pub(super) fn read(from: impl Read) -> Result<Profile, KinetoError> {
@@ -258,11 +260,7 @@ impl Event {
     }
 
     /// Nothing if the event is of no bytes.
-    fn memory(
-        &self,
-        record: u32,
-        thread: u32,
-    ) -> Result<Option<((i32, i32), Memory)>, KinetoError> {
+    fn memory(&self, record: u32, thread: u32) -> Result<Option<Located>, KinetoError> {
         let at = self.time(record, "ts", self.ts.as_deref())?;
         let Some(MemoryArgs { bytes, address, device_type, device_id }) = self.args() else {
             let args = self.args.as_deref();

@@ -35,6 +35,8 @@ use zico_mock::trace::Trace;
 
 use super::recording::{Memory, Recording, of_operators, steps};
 
+use events::Located;
+
 pub use error::{KinetoError, Stopped};
 
 /// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
@@ -69,9 +71,7 @@ pub fn read(from: impl Read, name: String, mut provenance: String) -> Result<Tra
 const CPU: i32 = 0;
 
 /// The one accelerator, or the CPU if there is none, and its memory events in order of time.
-fn of_one_device(
-    memory: Vec<((i32, i32), Memory)>,
-) -> Result<((i32, i32), Vec<Memory>), KinetoError> {
+fn of_one_device(memory: Vec<Located>) -> Result<((i32, i32), Vec<Memory>), KinetoError> {
     let devices: BTreeSet<_> = memory.iter().map(|&(device, _)| device).collect();
     let mut accelerators = devices.iter().copied().filter(|&(kind, _)| kind != CPU);
     let device = match (accelerators.next(), accelerators.next()) {

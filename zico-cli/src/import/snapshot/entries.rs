@@ -46,6 +46,13 @@ struct Trace {
     end: i64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Alloc,
+    FreeRequested,
+    FreeCompleted,
+}
+
 /// A record, and where it stands.
 #[derive(Clone, Copy)]
 struct Record<'h> {
@@ -82,45 +89,34 @@ impl<'h> Reader<'h> {
     /// not recorded (`skip_actions`), when the device has passed it.
     fn trace(&mut self, place: Place, entries: Value) -> Result<Trace, SnapshotError> {
         let entries = self.list(place, entries)?;
-        let (mut requested, mut completed) = (Vec::new(), Vec::new());
-        let (mut end, mut asks) = (i64::MIN, false);
+        let mut events = Vec::new();
+        let mut end = i64::MIN;
         for (index, &entry) in entries.iter().enumerate() {
             let entry = self.record(Place { inner: Some(index), ..place }, entry)?;
-            let (is_alloc, is_request) = match self.text(entry, "action")? {
-                "alloc" => (true, true),
-                "free_requested" => (false, true),
-                "free_completed" => (false, false),
+            let action = match self.text(entry, "action")? {
+                "alloc" => Action::Alloc,
+                "free_requested" => Action::FreeRequested,
+                "free_completed" => Action::FreeCompleted,
                 _ => continue,
             };
-            let at = self.time(entry)?;
-            end = end.saturating_add(1).max(at);
-            let size = self.int(entry, "size")?;
-            if size < 0 {
-                return Err(SnapshotError::Range {
-                    place: entry.place,
-                    field: "size",
-                    found: size,
-                });
+            end = end.saturating_add(1).max(self.time(entry)?);
+            let (address, size) = (self.int(entry, "addr")?, self.int(entry, "size")?);
+            let record = u32::try_from(index).unwrap_or(u32::MAX);
+            match size {
+                0 => continue,
+                1.. => {}
+                found => {
+                    return Err(SnapshotError::Range { place: entry.place, field: "size", found });
+                }
             }
-            if size == 0 {
-                continue;
-            }
-            let memory = Memory {
-                at: end,
-                address: self.int(entry, "addr")?,
-                bytes: if is_alloc { size } else { -size },
-                thread: 0,
-                record: u32::try_from(index).unwrap_or(u32::MAX),
-            };
-            asks |= is_request && !is_alloc;
-            if is_request {
-                requested.push(memory);
-            }
-            if is_alloc || !is_request {
-                completed.push(memory);
-            }
+            let bytes = if action == Action::Alloc { size } else { -size };
+            events.push((action, Memory { at: end, address, bytes, thread: 0, record }));
         }
-        Ok(Trace { memory: if asks { requested } else { completed }, end })
+        let requested = events.iter().any(|&(action, _)| action == Action::FreeRequested);
+        let free = if requested { Action::FreeRequested } else { Action::FreeCompleted };
+        let counts = |&(action, _): &(Action, Memory)| action == Action::Alloc || action == free;
+        let memory = events.into_iter().filter(counts).map(|(_, memory)| memory).collect();
+        Ok(Trace { memory, end })
     }
 
     /// Blocks in use of which the trace says nothing.

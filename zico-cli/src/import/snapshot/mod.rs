@@ -50,27 +50,32 @@ pub use pickle::{MAX_HELD, PickleError};
 ///
 /// See [`SnapshotError`]. No file makes it panic, run anything, or take more memory than
 /// [`MAX_HELD`] and [`MAX_EVENTS`](super::MAX_EVENTS) allow.
-pub fn read(from: impl BufRead, name: String, provenance: String) -> Result<Trace, SnapshotError> {
+pub fn read(
+    from: impl BufRead,
+    name: String,
+    mut provenance: String,
+) -> Result<Trace, SnapshotError> {
     let (heap, root) = pickle::read(from)?;
-    let Snapshot { memory, older, mut annotations, end } = entries::snapshot(&heap, root)?;
+    let Snapshot { memory, mut older, mut annotations, end } = entries::snapshot(&heap, root)?;
     drop(heap);
     let (iterations, how) = match annotations.iterations() {
         none if none.is_empty() => {
             let live = live_before(&older, &memory);
-            (iterations::detect(&memory, live, end), "iterations detected")
+            (iterations::detect(&memory, live, end), "; iterations detected")
         }
-        annotated => (annotated, "iterations as annotated"),
+        annotated => (annotated, "; iterations as annotated"),
     };
     if iterations.is_empty() {
         return Err(SnapshotError::NoIterations);
     }
     let ops = operators(&memory, &iterations);
     let launches = of_operators(&ops, memory.iter().map(|event| event.at));
-    let memory = [older, memory].concat();
-    let recording = Recording { memory, ops, launches, iterations, phases: annotations.phases };
+    older.extend(memory);
+    let recording =
+        Recording { memory: older, ops, launches, iterations, phases: annotations.phases };
     let (setup, iterations) = steps(recording)?;
-    let trace = Trace::new(name, format!("{provenance}; {how}"), setup, iterations);
-    Ok(trace.map_err(super::RecordingError::from)?)
+    provenance.push_str(how);
+    Ok(Trace::new(name, provenance, setup, iterations).map_err(super::RecordingError::from)?)
 }
 
 /// How much was in use when the recording began.
