@@ -385,11 +385,11 @@ pub struct Convert {
 
 const RECORDING: &str = "\
 Recording a job:
-  Put `with torch.profiler.record_function(\"iteration\"):` around each of two or more iterations.
+  `import torch.profiler`, put `with torch.profiler.record_function(\"iteration\"):` around each of
+  two or more iterations, and start before the model is built.
 
   A profile has the memory and, on a GPU, how long each launch kept it busy:
-    from torch.profiler import profile, ProfilerActivity
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], profile_memory=True) as prof:
+    with torch.profiler.profile(profile_memory=True) as prof:
         train()
     prof.export_chrome_trace(\"my-job.json.gz\")
 

@@ -113,6 +113,7 @@ fn instructions_that_find_too_little_are_named() {
     for (file, expected) in [
         (&b"\x80\x02."[..], "byte 2: STOP finds too little on the stack"),
         (b"\x80\x02(.", "byte 3: STOP finds too little on the stack"),
+        (b"\x80\x02N(.", "byte 4: STOP finds too little on the stack"),
         (b"\x80\x02NN.", "byte 4: STOP leaves more than one value"),
         (b"\x80\x02N.N", "byte 4: something follows the end of the pickle"),
         (b"\x80\x02e.", "byte 2: APPENDS finds no mark"),
