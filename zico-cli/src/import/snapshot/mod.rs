@@ -20,9 +20,9 @@
 //!   one, so a transient block is one that is freed before anything else is allocated.
 //! - **Launches** are not in a snapshot either. All time within an iteration is taken for work of
 //!   the device, where it passes on the host: a launch is what lies between two events. That holds
-//!   if the host waits for each launch, so record with `CUDA_LAUNCH_BLOCKING=1`. Otherwise an
-//!   iteration is still as long as it was, but most of the time lies where the host waits for the
-//!   device (at `loss.item()`, say) and not where memory was in use.
+//!   if the host waits for each launch, so record with `CUDA_LAUNCH_BLOCKING=1`. Otherwise it is
+//!   the time to issue the work, and the time to do it lies where the host waits for the device (at
+//!   `loss.item()`, say), or nowhere.
 //!
 //! The pickle is read by a reader of our own (`pickle/`) that carries nothing out but what
 //! makes plain data.
