@@ -32,7 +32,8 @@ Examples:
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
   zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
-  zico convert profile.json.gz my-job.ztrace     a trace of your own job
+  zico convert profile.json.gz my-job.ztrace     a trace of your own job: of a PyTorch profile,
+  zico convert snapshot.pickle my-job.ztrace     or of a CUDA memory snapshot
   zico devices                                   the CUDA devices of this machine
   zico replay dlrm gnmt --budget f=0.5 --device cuda:0
 
@@ -64,7 +65,7 @@ pub enum Command {
     /// iteration's take in turn. Sizes are rounded up to 512 bytes, and time is counted in allocations and
     /// frees.
     Plan(Plan),
-    /// Make a compact .ztrace file of a PyTorch profile
+    /// Make a compact .ztrace file of a PyTorch profile or memory snapshot
     Convert(Convert),
     /// List the CUDA devices of this machine, or say why there is none
     Devices(Devices),
@@ -73,8 +74,8 @@ pub enum Command {
 /// `zico replay`
 #[derive(Debug, Parser)]
 pub struct Replay {
-    /// Files (PyTorch profiles, plain or gzip, or .ztrace), or names of bundled traces. The same one
-    /// may be given several times
+    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of bundled
+    /// traces. The same one may be given several times
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<String>,
 
@@ -101,8 +102,8 @@ pub struct Replay {
 /// `zico compare`
 #[derive(Debug, Parser)]
 pub struct Compare {
-    /// Files (PyTorch profiles, plain or gzip, or .ztrace), or names of bundled traces. The same one
-    /// may be given several times
+    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of bundled
+    /// traces. The same one may be given several times
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<String>,
 
@@ -176,7 +177,8 @@ fn device(text: &str) -> Result<DeviceName, String> {
 /// The simulated device.
 #[derive(Clone, Debug, Parser)]
 pub struct MachineArgs {
-    /// How long a launch takes on the device, over the recorded CPU time
+    /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded on
+    /// a GPU, less for those of a CPU
     #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
     pub scale_time: f64,
 
@@ -361,8 +363,10 @@ Exit codes:
 
 /// `zico convert`
 #[derive(Debug, Parser)]
+#[command(after_long_help = RECORDING)]
 pub struct Convert {
-    /// A PyTorch profile (Kineto JSON, plain or gzip) recorded with profile_memory=True, or a .ztrace
+    /// A PyTorch profile (Kineto JSON) recorded with profile_memory=True, a CUDA memory snapshot of
+    /// PyTorch (pickle), either plain or in gzip, or a .ztrace
     #[arg(value_name = "IN")]
     pub input: PathBuf,
 
@@ -382,6 +386,27 @@ pub struct Convert {
     #[arg(long)]
     pub force: bool,
 }
+
+const RECORDING: &str = "\
+Recording a job:
+  `import torch.profiler`, put `with torch.profiler.record_function(\"iteration\"):` around each of
+  two or more iterations, and start before the model is built.
+
+  A profile has the memory and, on a GPU, how long each launch kept it busy:
+    with torch.profiler.profile(profile_memory=True) as prof:
+        train()
+    prof.export_chrome_trace(\"my-job.json.gz\")
+
+  A memory snapshot has the sizes as they were asked for, and no kernels: the time between two
+  allocations is taken for work of the GPU, so let the host wait for it:
+    # CUDA_LAUNCH_BLOCKING=1 python my_job.py
+    torch.cuda.memory._record_memory_history(context=None)
+    train()
+    torch.cuda.memory._dump_snapshot(\"my-job.pickle\")
+
+  Without \"iteration\" a profile needs the steps of a profiler with a schedule; of a snapshot, three
+  iterations that allocate the same sizes are recognised. Replay what was recorded on a GPU with
+  --scale-time 1.";
 
 /// `zico devices`
 #[derive(Debug, Parser)]

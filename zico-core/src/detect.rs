@@ -22,6 +22,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::signature::mixed;
+use crate::units::Bytes;
 
 /// The shortest period, in allocations: with the frees, SmartPool's 100 operations.
 const SHORTEST: u64 = 50;
@@ -68,7 +69,26 @@ struct Candidate {
     next: Option<u64>,
 }
 
-pub(crate) struct Detector {
+/// Finds the iterations of a job in the sizes of its allocations, as they come.
+///
+/// A job that is asked to ([`JobConfig::detect_iterations`](crate::JobConfig::detect_iterations)) has one of
+/// its own. By itself it is for recordings of jobs that did not mark their iterations.
+///
+/// ```
+/// # use zico_core::{Bytes, Detector};
+/// let mut detector = Detector::new();
+/// for _ in 0..5 {
+///     let mut live = Bytes::mib(7);
+///     for size in (1..=100).map(Bytes::kib) {
+///         detector.push(size, live);
+///         live = live.saturating_add(size);
+///     }
+/// }
+/// let found = detector.detected().ok_or("nothing repeats")?;
+/// assert_eq!((found.period, detector.boundary()), (100, Some(500)));
+/// # Ok::<(), &str>(())
+/// ```
+pub struct Detector {
     /// The last allocations, in a ring.
     entries: Vec<Entry>,
     /// All allocations so far: the number of the next one.
@@ -83,8 +103,16 @@ pub(crate) struct Detector {
     since: u64,
 }
 
+impl Default for Detector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Detector {
-    pub(crate) fn new() -> Self {
+    /// One that has seen nothing yet. It takes 768 KiB at most.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             entries: Vec::new(),
             count: 0,
@@ -103,7 +131,7 @@ impl Detector {
 
     /// Whether an iteration begins with the next allocation.
     pub(crate) fn is_boundary(&self) -> bool {
-        self.candidate.is_some_and(|candidate| candidate.next == Some(self.count))
+        self.boundary() == Some(self.count)
     }
 
     /// Whether the next allocation has a size that was expected, or nothing is.
@@ -112,17 +140,27 @@ impl Detector {
         known.is_none_or(|known| self.entry(self.count - known.period).size == folded(size))
     }
 
-    /// Where iterations begin, if that is known.
-    pub(crate) fn detected(&self) -> Option<Detected> {
+    /// The number of the allocation with which the next iteration begins, counted from zero, if that is
+    /// known. It has not been made yet, and iterations have begun with those whole periods before it, for as
+    /// long as the period has held.
+    #[must_use]
+    pub fn boundary(&self) -> Option<u64> {
+        self.candidate?.next
+    }
+
+    /// How long an iteration is and how often it has come again, if that is known.
+    #[must_use]
+    pub fn detected(&self) -> Option<Detected> {
         let candidate = self.candidate.filter(|candidate| candidate.next.is_some())?;
         let period = u32::try_from(candidate.period).unwrap_or(u32::MAX);
         Some(Detected { period, repeats: candidate.held / candidate.period })
     }
 
-    /// An allocation has been made while so many bytes were live. O(1), amortised over a period.
-    pub(crate) fn push(&mut self, size: u64, live: u64) {
-        let live = u32::try_from(live / 512).unwrap_or(u32::MAX);
-        let (at, entry) = (self.count, Entry { size: folded(size), live });
+    /// An allocation of this size has been made while `live` was allocated besides. O(1), amortised over a
+    /// period.
+    pub fn push(&mut self, size: Bytes, live: Bytes) {
+        let live = u32::try_from(live.value() / 512).unwrap_or(u32::MAX);
+        let (at, entry) = (self.count, Entry { size: folded(size.value()), live });
         self.roll(entry.size);
         match self.entries.get_mut(slot(at)) {
             Some(slot) => *slot = entry,
@@ -259,7 +297,7 @@ mod tests {
                 if detector.is_boundary() {
                     self.begun.push(detector.count());
                 }
-                detector.push(step, self.live.iter().sum());
+                detector.push(Bytes::new(step), Bytes::new(self.live.iter().sum()));
                 self.live.push(step);
             }
         }
@@ -326,7 +364,7 @@ mod tests {
         let mut random = 1u64;
         for _ in 0..300_000 {
             random = mixed(random, 3);
-            detector.push(random >> 40, random >> 50);
+            detector.push(Bytes::new(random >> 40), Bytes::new(random >> 50));
         }
         assert_eq!(detector.detected(), None);
         assert_eq!(detector.entries.len(), REMEMBERED);

@@ -110,7 +110,7 @@ mod zone;
 pub use admission::Begin;
 pub use block::{Block, Request};
 pub use budget::{BudgetError, BudgetStatus};
-pub use detect::Detected;
+pub use detect::{Detected, Detector};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
     AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,

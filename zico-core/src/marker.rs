@@ -64,7 +64,7 @@ impl Marker {
 
     /// An allocation has been made while so many bytes were live.
     pub(crate) fn made(&mut self, size: u64, live: Bytes) {
-        self.detector.push(size, live.value());
+        self.detector.push(Bytes::new(size), live);
     }
 
     fn due(&mut self, size: u64, lifetime: Option<Lifetime>) -> Due {

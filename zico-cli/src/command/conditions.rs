@@ -38,7 +38,7 @@ impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "recorded CPU times x {}, a launch keeps {:.0}% of the device busy (an assumption that the \
+            "recorded times x {}, a launch keeps {:.0}% of the device busy (an assumption that the \
              throughput depends on), {} to dispatch, {}{} launches ahead, lengths +-{:.0}%, seed {}",
             self.time_scale,
             self.utilisation * 100.0,

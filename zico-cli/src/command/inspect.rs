@@ -73,7 +73,7 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
 fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
     writeln!(out, "{}\n{}", trace.name(), trace.provenance())?;
     let mut iterations =
-        table(&["", "allocs", "frees", "launches", "CPU", "kept", "peak", "in", "trough"]);
+        table(&["", "allocs", "frees", "launches", "recorded", "kept", "peak", "in", "trough"]);
     for (i, stats) in trace.stats().iterations.iter().enumerate() {
         iterations.add_row([
             format!("{}", i + 1),

@@ -4,19 +4,49 @@
 //!
 //! - `.ztrace`, this project's own format ([`zico_mock::trace::format`]);
 //! - what the PyTorch profiler exports ([`kineto`]);
-//! - either of them in gzip.
+//! - memory snapshots of PyTorch's CUDA allocator ([`snapshot`]);
+//! - any of them in gzip.
+//!
+//! # What a recording becomes
+//!
+//! - **Iterations.** An iteration owns everything from its start to the start of the next one, the
+//!   last one everything to its end; what follows is teardown and is left out.
+//! - **Setup.** Blocks alive when the first iteration starts. A block that is freed without having
+//!   been allocated was there before the recording, and is one of them.
+//! - **Lifetimes.** Persistent: blocks of the setup that no iteration frees and, if there are at
+//!   least two iterations, blocks of the first one that are still alive at the end (an optimizer
+//!   makes its state in its first step). Transient: blocks that are allocated and freed within one
+//!   iteration and one outermost operator. All others live for an iteration.
+//! - **Launches** stand where they start in the order of events. Where a recording does not say
+//!   what the device did, it is made out from the operators: at each moment the innermost one that
+//!   is running is taken to be what keeps the device busy. A launch is then a stretch of time in
+//!   which that stays the same operator and nothing is allocated or freed. Stretches below
+//!   [`SHORTEST_LAUNCH`] are taken for the host's own bookkeeping and left out.
 
 pub mod csv;
 pub mod kineto;
+mod recording;
+pub mod snapshot;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use zico_core::Ticks;
 use zico_mock::trace::{ReadError, Trace, format};
 
 use kineto::KinetoError;
+use snapshot::SnapshotError;
+
+pub use recording::RecordingError;
+
+/// The shortest time on the host that counts as work of the device.
+pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
+
+/// The most events that are used of a recording: 2^24, of which a long profile of a large model has
+/// a hundredth. It bounds the memory that an import needs, some 40 bytes for each.
+pub const MAX_EVENTS: usize = 1 << 24;
 
 /// A file that could not be imported.
 #[derive(Debug, thiserror::Error)]
@@ -38,12 +68,18 @@ pub enum Problem {
     /// There is nothing in it.
     #[error("the file is empty")]
     Empty,
-    /// It is neither JSON nor a `.ztrace`.
-    #[error("it is neither a profile (JSON) nor a .ztrace, nor one of them in gzip")]
+    /// It is of no kind that is known.
+    #[error(
+        "it is neither a profile (JSON) nor a memory snapshot (pickle) nor a .ztrace, nor one of \
+         them in gzip"
+    )]
     Unrecognised,
     /// It is JSON, but not a profile of a training job.
     #[error("reading it as a profile")]
     Kineto(#[from] KinetoError),
+    /// It starts as a pickle does, but is not the memory snapshot of a training job.
+    #[error("reading it as a memory snapshot")]
+    Snapshot(#[from] SnapshotError),
     /// It looks like a `.ztrace` but is none, or is damaged.
     #[error("reading it as a .ztrace")]
     Trace(#[from] ReadError),
@@ -51,7 +87,8 @@ pub enum Problem {
 
 /// Reads the recorded job in the file at `path`.
 ///
-/// A profile does not say what it is of: the trace gets the name of the file, up to the first dot.
+/// A recording does not say what it is of: the trace gets the name of the file, up to the first
+/// dot.
 ///
 /// # Errors
 ///
@@ -73,12 +110,15 @@ fn read(mut file: impl BufRead, name: &str) -> Result<Trace, Problem> {
 
 fn read_plain(mut file: impl BufRead, name: &str) -> Result<Trace, Problem> {
     const ZTRACE: u8 = format::MAGIC[0];
+    /// Pickles of protocol 2 and later say their protocol first.
+    const PICKLE: u8 = 0x80;
+    let stem = || name.split('.').next().unwrap_or(name).to_owned();
+    let by = |with: &str| format!("recorded with the PyTorch {with}, imported from {name}");
     match first_byte(&mut file)? {
         ZTRACE => Ok(Trace::read(file)?),
+        PICKLE => Ok(snapshot::read(file, stem(), by("memory snapshot"))?),
         b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => {
-            let stem = name.split('.').next().unwrap_or(name);
-            let provenance = format!("recorded with the PyTorch profiler, imported from {name}");
-            Ok(kineto::read(file, stem.to_owned(), provenance)?)
+            Ok(kineto::read(file, stem(), by("profiler"))?)
         }
         _ => Err(Problem::Unrecognised),
     }

@@ -92,8 +92,11 @@ fn files_that_are_of_no_use_are_named_with_the_reason() {
     for (content, expected) in [
         (vec![], "the file is empty"),
         (gzip(b""), "the file is empty"),
-        (b"PK\x03\x04".to_vec(), "neither a profile (JSON) nor a .ztrace"),
-        (gzip(SAMPLE), "neither a profile (JSON) nor a .ztrace"),
+        (
+            b"PK\x03\x04".to_vec(),
+            "neither a profile (JSON) nor a memory snapshot (pickle) nor a .ztrace",
+        ),
+        (gzip(SAMPLE), "neither a profile (JSON) nor a memory snapshot (pickle) nor a .ztrace"),
         (json.as_bytes()[..middle].to_vec(), &cut_off),
         (gzip(&json.as_bytes()[..middle]), &cut_off),
         (SAMPLE[..SAMPLE.len() / 2].to_vec(), "the file is cut off (record "),

@@ -1,9 +1,9 @@
-//! Profiles written by hand, and what is said of them.
+//! Profiles written by hand, and what is said of them and of other recordings.
 
 use std::error::Error;
 
 use zico_cli::import::kineto::{self, KinetoError};
-use zico_mock::trace::Trace;
+use zico_mock::trace::{Step, Trace};
 
 /// A `[memory]` event: `address` gets (or gives back) `bytes` at microsecond `at`.
 pub(crate) fn memory(at: &str, address: u32, bytes: i64) -> String {
@@ -44,4 +44,21 @@ pub(crate) fn message(error: &dyn Error) -> String {
         Some(source) => format!("{error}: {}", message(source)),
         None => error.to_string(),
     }
+}
+
+/// The steps of the setup and of each iteration, in short.
+pub(crate) fn short(trace: &Trace) -> Vec<String> {
+    let text = |steps: &[Step]| {
+        let steps = steps.iter().map(|step| match *step {
+            Step::Alloc { block, bytes, lifetime } => {
+                format!("{lifetime} {}={}", block.value(), bytes.value())
+            }
+            Step::Free { block } => format!("free {}", block.value()),
+            Step::Launch { work } => format!("run {}", work.value()),
+            Step::Phase(phase) => phase.to_string(),
+        });
+        steps.collect::<Vec<_>>().join(", ")
+    };
+    let iterations = trace.iterations().iter().map(|iteration| text(iteration.steps()));
+    std::iter::once(text(trace.setup())).chain(iterations).collect()
 }

@@ -3,26 +3,9 @@
 use proptest::prelude::*;
 use zico_cli::import::kineto::KinetoError;
 use zico_core::{Lifetime, Ticks};
-use zico_mock::trace::{Iteration, Step, Trace};
+use zico_mock::trace::Iteration;
 
-use crate::profile::{annotation, memory, message, op, read, span};
-
-/// The steps of the setup and of each iteration, in short.
-fn short(trace: &Trace) -> Vec<String> {
-    let text = |steps: &[Step]| {
-        let steps = steps.iter().map(|step| match *step {
-            Step::Alloc { block, bytes, lifetime } => {
-                format!("{lifetime} {}={}", block.value(), bytes.value())
-            }
-            Step::Free { block } => format!("free {}", block.value()),
-            Step::Launch { work } => format!("run {}", work.value()),
-            Step::Phase(phase) => phase.to_string(),
-        });
-        steps.collect::<Vec<_>>().join(", ")
-    };
-    let iterations = trace.iterations().iter().map(|iteration| text(iteration.steps()));
-    std::iter::once(text(trace.setup())).chain(iterations).collect()
-}
+use crate::profile::{annotation, memory, message, op, read, short, span};
 
 fn steps_of(events: &[String]) -> Vec<String> {
     short(&read(events).unwrap())

@@ -248,3 +248,19 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
 }
+
+#[test]
+fn convert_takes_memory_snapshots() {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("snapshot.ztrace");
+    let out = out.to_str().unwrap();
+    let made = zico(&["convert", "tests/data/snapshot-4.pickle", out, "--force"]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let expected = "snapshot-4: 3 iterations, 10 blocks (2 of them from before the first iteration), 18 launches";
+    assert!(stdout(&made).starts_with(expected), "{}", stdout(&made));
+    assert!(stdout(&zico(&["inspect", out])).contains("iterations as annotated"));
+    let evil = file("evil.pickle", b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R.");
+    refused(
+        &["inspect", evil.to_str().unwrap()],
+        &["evil.pickle", "byte 2: GLOBAL is not carried out"],
+    );
+}

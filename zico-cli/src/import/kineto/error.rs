@@ -3,10 +3,8 @@
 use std::fmt;
 use std::io;
 
-use zico_core::Bytes;
-use zico_mock::trace::TraceError;
-
-use super::MAX_EVENTS;
+use crate::import::MAX_EVENTS;
+use crate::import::recording::RecordingError;
 
 /// Where reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +60,9 @@ pub enum KinetoError {
     #[error("the JSON has no traceEvents: it is no profile of the PyTorch profiler")]
     NoTraceEvents,
     /// The profile is longer than any that is accepted.
-    #[error("the profile has more than {MAX_EVENTS} operators and memory events: record less")]
+    #[error(
+        "the profile has more than {MAX_EVENTS} operators, kernels and memory events: record less"
+    )]
     TooMany,
     /// An event lacks something, or has nonsense in its place.
     #[error("record {record}: {field} {found}", found = match .found {
@@ -87,14 +87,6 @@ pub enum KinetoError {
          (give the profiler a schedule and call its step() after each)"
     )]
     NoIterations,
-    /// Two marks of iterations overlap, so it is unclear where one ends.
-    #[error("record {record}: the iteration starts before that of record {earlier} ends")]
-    Overlap {
-        /// The mark that starts later.
-        record: u32,
-        /// The mark that starts earlier.
-        earlier: u32,
-    },
     /// More than one accelerator is used. A trace is of one.
     #[error(
         "the profile has memory events of several accelerators, such as device {} of type {} and \
@@ -106,34 +98,7 @@ pub enum KinetoError {
         /// `Device Type` and `Device Id` of another one.
         second: (i32, i32),
     },
-    /// Memory is allocated that is in use.
-    #[error("record {record}: {address:#x} is allocated, but is in use since record {earlier}")]
-    InUse {
-        /// The allocation.
-        record: u32,
-        /// The address.
-        address: i64,
-        /// The allocation before.
-        earlier: u32,
-    },
-    /// A free is of another size than its allocation.
-    #[error(
-        "record {record}: {} bytes are freed at {address:#x}, where record {earlier} allocated {}",
-        .freed.value(), .allocated.value()
-    )]
-    SizeDiffers {
-        /// The free.
-        record: u32,
-        /// The address.
-        address: i64,
-        /// The size in the free.
-        freed: Bytes,
-        /// The allocation.
-        earlier: u32,
-        /// The size in the allocation.
-        allocated: Bytes,
-    },
-    /// The events make no job.
-    #[error("the events make no trace")]
-    Trace(#[from] TraceError),
+    /// The events are not those of a training job.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
 }

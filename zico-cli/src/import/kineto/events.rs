@@ -13,62 +13,38 @@ use serde::de::{
 };
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use zico_mock::trace::Phase;
 
 use super::error::{KinetoError, Stopped};
-use super::{MAX_EVENTS, nanoseconds};
+use super::gpu::{Activity, Call};
+use super::nanoseconds;
+use crate::import::MAX_EVENTS;
+use crate::import::recording::{Annotations, Mark, Memory, Op};
 
-/// What is used of a profile. Times are nanoseconds from any origin, threads are numbered as they
-/// come, records are positions in `traceEvents`.
+/// What is used of a profile. Records are positions in `traceEvents`.
 #[derive(Default)]
-pub(super) struct Recording {
-    pub(super) memory: Vec<Memory>,
+pub(super) struct Profile {
+    pub(super) memory: Vec<Located>,
     pub(super) ops: Vec<Op>,
-    /// Annotations named `iteration`.
-    pub(super) iterations: Vec<Mark>,
-    /// Annotations named `ProfilerStep#N`.
-    pub(super) profiler_steps: Vec<Mark>,
-    pub(super) phases: Vec<(Phase, Mark)>,
+    pub(super) annotations: Annotations,
+    /// What GPUs did.
+    pub(super) activities: Vec<Activity>,
+    /// The host's calls that made them do it.
+    pub(super) calls: Vec<Call>,
 }
 
-/// Memory is allocated (`bytes` is positive) or freed (negative), never zero.
-#[derive(Clone, Copy)]
-pub(super) struct Memory {
-    pub(super) at: i64,
-    pub(super) address: i64,
-    pub(super) bytes: i64,
-    /// `Device Type` and `Device Id`.
-    pub(super) device: (i32, i32),
-    pub(super) thread: u32,
-    pub(super) record: u32,
-}
-
-/// An operator runs.
-#[derive(Clone, Copy)]
-pub(super) struct Op {
-    pub(super) start: i64,
-    pub(super) end: i64,
-    pub(super) thread: u32,
-}
-
-/// The time from `start` to before `end` is annotated.
-#[derive(Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) start: i64,
-    pub(super) end: i64,
-    pub(super) record: u32,
-}
+/// A memory event and its device: `Device Type` and `Device Id`.
+pub(super) type Located = ((i32, i32), Memory);
 
 /// Reads a profile to its end.
-pub(super) fn read(from: impl Read) -> Result<Recording, KinetoError> {
+pub(super) fn read(from: impl Read) -> Result<Profile, KinetoError> {
     let left = Rc::new(Cell::new(LONGEST_RECORD));
     let file = BufReader::with_capacity(1 << 16, Limited { from, left: Rc::clone(&left) });
     let mut json = serde_json::Deserializer::from_reader(file);
     let mut reader = Reader { left, ..Reader::default() };
-    match (&mut json).deserialize_map(Profile(&mut reader)).and_then(|()| json.end()) {
+    match (&mut json).deserialize_map(Whole(&mut reader)).and_then(|()| json.end()) {
         Err(error) => Err(reader.failed.take().unwrap_or_else(|| reader.explain(error))),
         Ok(()) if !reader.found => Err(KinetoError::NoTraceEvents),
-        Ok(()) => Ok(reader.recording),
+        Ok(()) => Ok(reader.profile),
     }
 }
 
@@ -95,7 +71,7 @@ impl<R: Read> Read for Limited<R> {
 
 #[derive(Default)]
 struct Reader {
-    recording: Recording,
+    profile: Profile,
     /// How many bytes may be read before the next event.
     left: Rc<Cell<usize>>,
     /// Whether there were `traceEvents`.
@@ -122,9 +98,9 @@ impl Reader {
 }
 
 /// The whole file.
-struct Profile<'a>(&'a mut Reader);
+struct Whole<'a>(&'a mut Reader);
 
-impl<'de> Visitor<'de> for Profile<'_> {
+impl<'de> Visitor<'de> for Whole<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +145,7 @@ impl<'de> Visitor<'de> for Events<'_> {
             reader.record = Some(record);
             reader.left.set(LONGEST_RECORD);
             let Some(event) = list.next_element::<Event>()? else { break };
-            if let Err(error) = reader.recording.add(&event, record, &mut reader.threads) {
+            if let Err(error) = reader.profile.add(&event, record, &mut reader.threads) {
                 reader.failed = Some(error);
                 return Err(A::Error::custom("not accepted"));
             }
@@ -206,7 +182,20 @@ struct MemoryArgs {
     device_id: i32,
 }
 
-impl Recording {
+/// What a kernel or a copy says besides when. Others than PyTorch's are not of use.
+#[derive(Deserialize)]
+struct ActivityArgs {
+    device: i32,
+    correlation: i64,
+}
+
+/// What a call of the CUDA runtime or driver says besides when.
+#[derive(Deserialize)]
+struct CallArgs {
+    correlation: i64,
+}
+
+impl Profile {
     /// Keeps what is used of an event.
     fn add(
         &mut self,
@@ -224,20 +213,26 @@ impl Recording {
                 let Mark { start, end, .. } = event.mark(record)?;
                 self.ops.push(Op { start, end, thread: event.thread(threads) });
             }
-            ("X", "user_annotation", "iteration") => self.iterations.push(event.mark(record)?),
-            ("X", "user_annotation", name) if name.starts_with("ProfilerStep#") => {
-                self.profiler_steps.push(event.mark(record)?);
+            ("X", "user_annotation", name) if Annotations::knows(name) => {
+                self.annotations.add(name, event.mark(record)?);
             }
-            ("X", "user_annotation", name) => {
-                if let Some(phase) = Phase::ALL.into_iter().find(|phase| phase.name() == name) {
-                    self.phases.push((phase, event.mark(record)?));
+            ("X", "kernel" | "gpu_memcpy" | "gpu_memset", _) => {
+                if let Some(ActivityArgs { device, correlation }) = event.args() {
+                    let Mark { start, end, .. } = event.mark(record)?;
+                    self.activities.push(Activity { start, end, device, correlation });
+                }
+            }
+            ("X", "cuda_runtime" | "cuda_driver", _) => {
+                if let Some(CallArgs { correlation }) = event.args() {
+                    let at = event.time(record, "ts", event.ts.as_deref())?;
+                    self.calls.push(Call { at, correlation });
                 }
             }
             _ => {}
         }
-        let Self { memory, ops, iterations, profiler_steps, phases } = self;
-        let marks = iterations.len() + profiler_steps.len() + phases.len();
-        if memory.len() + ops.len() + marks > MAX_EVENTS {
+        let Self { memory, ops, annotations, activities, calls } = self;
+        let host = ops.len() + annotations.len() + calls.len();
+        if memory.len() + host + activities.len() > MAX_EVENTS {
             return Err(KinetoError::TooMany);
         }
         Ok(())
@@ -265,15 +260,19 @@ impl Event {
     }
 
     /// Nothing if the event is of no bytes.
-    fn memory(&self, record: u32, thread: u32) -> Result<Option<Memory>, KinetoError> {
+    fn memory(&self, record: u32, thread: u32) -> Result<Option<Located>, KinetoError> {
         let at = self.time(record, "ts", self.ts.as_deref())?;
-        let args = self.args.as_deref();
-        let parsed = args.and_then(|args| serde_json::from_str::<MemoryArgs>(args.get()).ok());
-        let Some(MemoryArgs { bytes, address, device_type, device_id }) = parsed else {
+        let Some(MemoryArgs { bytes, address, device_type, device_id }) = self.args() else {
+            let args = self.args.as_deref();
             return Err(not_understood(record, "args (with Bytes and Addr)", args));
         };
-        let device = (device_type, device_id);
-        Ok((bytes != 0).then_some(Memory { at, address, bytes, device, thread, record }))
+        let memory = Memory { at, address, bytes, thread, record };
+        Ok((bytes != 0).then_some(((device_type, device_id), memory)))
+    }
+
+    /// Its arguments, if they are of this kind.
+    fn args<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_str(self.args.as_deref()?.get()).ok()
     }
 
     fn thread(&self, threads: &mut HashMap<String, u32>) -> u32 {

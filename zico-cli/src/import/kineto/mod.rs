@@ -1,60 +1,90 @@
 //! Profiles of training jobs as PyTorch's profiler (Kineto) exports them: Chrome trace JSON.
 //!
-//! What is used of a profile, and how:
+//! What is used of a profile, and how, besides what holds for all recordings
+//! ([`import`](super#what-a-recording-becomes)):
 //!
 //! - **Memory.** Events named `[memory]`: an allocation if `Bytes` is positive, the free of the
 //!   same `Addr` if it is negative. They are merged with everything else by time, whatever their
 //!   order in the file. If an accelerator has allocated (`Device Type` is not 0), only its memory
-//!   counts, otherwise the CPU's.
+//!   counts, otherwise the CPU's. There may be one accelerator: a trace is of one.
 //! - **Iterations.** Annotations named `iteration`, or, if there are none, `ProfilerStep#N`, which
-//!   a profiler with a schedule makes at each `step()`. An iteration owns everything from its
-//!   start to the start of the next one, the last one everything to its end; what follows is
-//!   teardown and is left out.
-//! - **Setup.** Blocks alive when the first iteration starts. A block that is freed without having
-//!   been allocated was there before the recording, and is one of them.
-//! - **Lifetimes.** Persistent: blocks of the setup that no iteration frees and, if there are at
-//!   least two iterations, blocks of the first one that are still alive at the end (an optimizer
-//!   makes its state in its first step). Transient: blocks that are allocated and freed within one
-//!   iteration and one outermost operator. All others live for an iteration.
-//! - **Launches.** At each moment the innermost operator that is running is taken to be what keeps
-//!   the device busy. A launch is a stretch of time in which that stays the same operator and
-//!   nothing is allocated or freed. It stands where it starts in the order of events. Stretches
-//!   below [`SHORTEST_LAUNCH`] are taken for the host's own bookkeeping and left out.
+//!   a profiler with a schedule makes at each `step()`.
 //! - **Phases.** Annotations named `data`, `forward`, `backward`, `optimizer` and `zero_grad`.
+//! - **Launches.** If the accelerator that has allocated also ran something (`kernel`,
+//!   `gpu_memcpy`, `gpu_memset` of that `device`): a launch for each call of the CUDA runtime or
+//!   driver that made it do so. It stands where the call was made, found by its `correlation`, and
+//!   is as long as what it asked for kept the device busy. What several streams did at once counts
+//!   once. Otherwise launches are made out from the operators.
 //!
-//! The work of a launch is how long the operator took on the host that recorded it. In a profile
-//! of a GPU that is the time to issue the work, not to do it.
+//! Without activities of a GPU the work of a launch is how long the operator took on the host that
+//! recorded it. If that job ran on a GPU, it is the time to issue the work, not to do it: such a
+//! profile should be recorded with `ProfilerActivity.CUDA` as well.
+//!
+//! PyTorch reports sizes of GPU memory as its allocator hands them out, which is multiples of 512
+//! bytes; a [memory snapshot](super::snapshot) has them as they were asked for.
 
-mod assemble;
-mod blocks;
 mod error;
 mod events;
-mod launches;
+mod gpu;
 mod nanoseconds;
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
-use zico_core::Ticks;
 use zico_mock::trace::Trace;
+
+use super::recording::{Memory, Recording, of_operators, steps};
+
+use events::Located;
 
 pub use error::{KinetoError, Stopped};
 
-/// The shortest time that counts as work of the device.
-pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
-
-/// The most operators, memory events and annotations together that a profile may have: 2^24, of
-/// which a long profile of a large model has a hundredth. It bounds the memory that an import
-/// needs, some 40 bytes for each.
-pub const MAX_EVENTS: usize = 1 << 24;
-
-/// Reads a profile (not compressed) and makes a trace of it with this name and provenance. The
-/// file is read as a stream: memory is needed for its operators and memory events only.
+/// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
+/// provenance is added to if the launches are those of a GPU. The file is read as a stream: memory
+/// is needed for its operators, kernels and memory events only.
 ///
 /// # Errors
 ///
 /// See [`KinetoError`].
-pub fn read(from: impl Read, name: String, provenance: String) -> Result<Trace, KinetoError> {
-    let recording = events::read(from)?;
-    let (setup, iterations) = assemble::steps(recording)?;
-    Ok(Trace::new(name, provenance, setup, iterations)?)
+pub fn read(from: impl Read, name: String, mut provenance: String) -> Result<Trace, KinetoError> {
+    let mut profile = events::read(from)?;
+    let (device, memory) = of_one_device(profile.memory)?;
+    let iterations = profile.annotations.iterations();
+    if iterations.is_empty() {
+        return Err(KinetoError::NoIterations);
+    }
+    let mut launches = match device {
+        (CPU, _) => Vec::new(),
+        (_, id) => gpu::launches(&profile.activities, &profile.calls, id),
+    };
+    if launches.is_empty() {
+        launches = of_operators(&profile.ops, memory.iter().map(|event| event.at));
+    } else {
+        provenance.push_str("; launches last as long as on the GPU");
+    }
+    let phases = profile.annotations.phases;
+    let recording = Recording { memory, ops: profile.ops, launches, iterations, phases };
+    let (setup, iterations) = steps(recording)?;
+    Ok(Trace::new(name, provenance, setup, iterations).map_err(super::RecordingError::from)?)
+}
+
+const CPU: i32 = 0;
+
+/// The one accelerator, or the CPU if there is none, and its memory events in order of time.
+fn of_one_device(memory: Vec<Located>) -> Result<((i32, i32), Vec<Memory>), KinetoError> {
+    let devices: BTreeSet<_> = memory.iter().map(|&(device, _)| device).collect();
+    let mut accelerators = devices.iter().copied().filter(|&(kind, _)| kind != CPU);
+    let device = match (accelerators.next(), accelerators.next()) {
+        (Some(first), Some(second)) => return Err(KinetoError::SeveralDevices { first, second }),
+        (device, _) => device,
+    };
+    // Different numbers of the CPU are one.
+    let counts = |of: (i32, i32)| device.is_none_or(|device| device == of);
+    let mut memory: Vec<_> =
+        memory.into_iter().filter(|&(of, _)| counts(of)).map(|(_, event)| event).collect();
+    if memory.is_empty() {
+        return Err(KinetoError::NoMemory);
+    }
+    memory.sort_by_key(|event| event.at);
+    Ok((device.unwrap_or((CPU, 0)), memory))
 }

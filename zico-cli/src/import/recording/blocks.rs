@@ -1,4 +1,4 @@
-//! The life of each block of memory in a profile.
+//! The life of each block of memory in a recording.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use zico_core::{Bytes, Lifetime};
 use zico_mock::trace::{BlockId, Step};
 
-use super::assemble::{Marks, Timed};
-use super::error::KinetoError;
-use super::events::{Memory, Op};
+use super::steps::{Marks, Timed};
+use super::{Memory, Op, RecordingError};
 
 /// What became of a block by the end of the last iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +61,7 @@ pub(super) struct History {
 
 impl History {
     /// Follows the memory events, which are in order of time, to the end of the last iteration.
-    pub(super) fn of(memory: &[Memory], marks: &Marks, ops: &[Op]) -> Result<Self, KinetoError> {
+    pub(super) fn of(memory: &[Memory], marks: &Marks, ops: &[Op]) -> Result<Self, RecordingError> {
         let ops = Outermost::of(ops);
         let mut history = Self { blocks: Vec::new(), events: Vec::new() };
         // The blocks that are alive, by address.
@@ -75,7 +74,7 @@ impl History {
                 if let Some(earlier) = live.insert(event.address, block) {
                     let earlier = history.blocks[earlier].record;
                     let Memory { record, address, .. } = *event;
-                    return Err(KinetoError::InUse { record, address, earlier });
+                    return Err(RecordingError::InUse { record, address, earlier });
                 }
                 (block, What::Alloc)
             } else {
@@ -102,7 +101,7 @@ impl History {
         block: Option<usize>,
         iteration: Option<usize>,
         op: Option<usize>,
-    ) -> Result<usize, KinetoError> {
+    ) -> Result<usize, RecordingError> {
         let index = block.unwrap_or_else(|| {
             let index = self.alloc(event, None, None);
             self.blocks[index].seen = false;
@@ -111,7 +110,7 @@ impl History {
         let block = &mut self.blocks[index];
         let freed = Bytes::new(event.bytes.unsigned_abs());
         if block.bytes != freed {
-            return Err(KinetoError::SizeDiffers {
+            return Err(RecordingError::SizeDiffers {
                 record: event.record,
                 address: event.address,
                 freed,

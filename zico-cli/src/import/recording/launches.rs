@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::SHORTEST_LAUNCH;
-use super::events::Op;
+use super::Op;
+use crate::import::SHORTEST_LAUNCH;
 
 /// A stretch of time in which the device is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Launch {
-    pub(super) start: i64,
-    pub(super) work: u64,
+pub(in crate::import) struct Launch {
+    pub(in crate::import) start: i64,
+    pub(in crate::import) work: u64,
 }
 
 /// The launches, in order of time: stretches in which the same operator is the innermost one, cut
@@ -19,7 +19,7 @@ pub(super) struct Launch {
 /// Operators of one thread nest. Of several threads' operators, the one that started last counts
 /// as innermost: threads that launch work take turns, and a thread that waits for another one has
 /// started earlier.
-pub(super) fn launches(ops: &[Op], cuts: impl Iterator<Item = i64>) -> Vec<Launch> {
+pub(in crate::import) fn of_operators(ops: &[Op], cuts: impl Iterator<Item = i64>) -> Vec<Launch> {
     let mut running = BTreeSet::new();
     let mut launches = Vec::new();
     // The operator that is innermost since some moment.
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn of(ops: &[Op], cuts: &[i64]) -> Vec<(i64, u64)> {
-        let launches = launches(ops, cuts.iter().copied());
+        let launches = of_operators(ops, cuts.iter().copied());
         launches.into_iter().map(|launch| (launch.start, launch.work)).collect()
     }
 

@@ -1,20 +1,17 @@
-//! The steps of a trace, put together from the events of a profile.
-
-use std::collections::BTreeSet;
+//! The steps of a trace, put together from the events of a recording.
 
 use zico_core::Ticks;
 use zico_mock::trace::{Iteration, Step};
 
 use super::blocks::History;
-use super::error::KinetoError;
-use super::events::{Mark, Memory, Recording};
-use super::launches::launches;
+use super::{Mark, Recording, RecordingError};
 
 /// The setup and the iterations of the recorded job.
-pub(super) fn steps(recording: Recording) -> Result<(Vec<Step>, Vec<Iteration>), KinetoError> {
-    let Recording { memory, ops, iterations, profiler_steps, phases } = recording;
-    let memory = of_one_device(memory)?;
-    let marks = Marks::new(if iterations.is_empty() { profiler_steps } else { iterations })?;
+pub(in crate::import) fn steps(
+    recording: Recording,
+) -> Result<(Vec<Step>, Vec<Iteration>), RecordingError> {
+    let Recording { memory, ops, launches, iterations, phases } = recording;
+    let marks = Marks::new(iterations)?;
     let (setup, mut timed) = History::of(&memory, &marks, &ops)?.steps(marks.count());
 
     timed.extend(phases.iter().map(|(phase, mark)| Timed {
@@ -22,7 +19,6 @@ pub(super) fn steps(recording: Recording) -> Result<(Vec<Step>, Vec<Iteration>),
         record: mark.record,
         step: Step::Phase(*phase),
     }));
-    let launches = launches(&ops, memory.iter().map(|event| event.at));
     timed.extend(launches.iter().map(|launch| Timed {
         at: launch.start,
         record: u32::MAX,
@@ -40,22 +36,7 @@ pub(super) struct Timed {
     pub(super) step: Step,
 }
 
-/// The memory events of the one accelerator, or of the CPU if there is none, in order of time.
-fn of_one_device(mut memory: Vec<Memory>) -> Result<Vec<Memory>, KinetoError> {
-    const CPU: i32 = 0;
-    let devices: BTreeSet<_> = memory.iter().map(|event| event.device).collect();
-    let mut accelerators = devices.iter().copied().filter(|&(kind, _)| kind != CPU);
-    match (accelerators.next(), accelerators.next()) {
-        (Some(first), Some(second)) => return Err(KinetoError::SeveralDevices { first, second }),
-        (Some(device), None) => memory.retain(|event| event.device == device),
-        _ if memory.is_empty() => return Err(KinetoError::NoMemory),
-        _ => {}
-    }
-    memory.sort_by_key(|event| event.at);
-    Ok(memory)
-}
-
-/// The marks of iterations: at least one, in order of time, none overlapping another.
+/// The marks of iterations, in order of time, none overlapping another.
 pub(super) struct Marks {
     marks: Vec<Mark>,
     /// When the last iteration ends.
@@ -63,15 +44,15 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    fn new(mut marks: Vec<Mark>) -> Result<Self, KinetoError> {
+    fn new(mut marks: Vec<Mark>) -> Result<Self, RecordingError> {
         marks.sort_by_key(|mark| mark.start);
         for pair in marks.windows(2) {
             if pair[1].start < pair[0].end {
                 let (record, earlier) = (pair[1].record, pair[0].record);
-                return Err(KinetoError::Overlap { record, earlier });
+                return Err(RecordingError::Overlap { record, earlier });
             }
         }
-        let end = marks.last().ok_or(KinetoError::NoIterations)?.end;
+        let end = marks.last().map_or(i64::MIN, |mark| mark.end);
         Ok(Self { marks, end })
     }
 
@@ -92,7 +73,7 @@ impl Marks {
 
     /// Cuts steps in order of time into iterations.
     fn iterations(&self, steps: &[Timed]) -> Vec<Iteration> {
-        let ends = self.marks[1..].iter().map(|mark| mark.start).chain([self.end]);
+        let ends = self.marks.iter().skip(1).map(|mark| mark.start).chain([self.end]);
         let iterations = self.marks.iter().zip(ends).map(|(mark, end)| {
             let from = steps.partition_point(|step| step.at < mark.start);
             let to = steps.partition_point(|step| step.at < end);
