@@ -1,12 +1,19 @@
-//! Runs the examples that the book shows. Cargo builds them before the tests of the package.
+//! Runs the examples that the book shows. Cargo builds them before the tests of the package, unless
+//! only some of these are asked for.
 
+use std::fs::metadata;
+use std::path::Path;
 use std::process::Command;
 
 fn run(example: &str) {
     // Tests are in target/*/deps, examples in target/*/examples.
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().with_file_name("examples").join(example);
-    assert!(program.exists(), "no {}: `cargo build --examples` makes it", program.display());
+    let changed = |path: &Path| metadata(path).and_then(|data| data.modified());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
+    let source = if source.is_dir() { source.join("main.rs") } else { source.with_extension("rs") };
+    let fresh = changed(&program).is_ok_and(|built| built >= changed(&source).unwrap());
+    assert!(fresh, "no {} of today: `cargo build --examples` makes it", program.display());
     let output = Command::new(program).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let trouble = String::from_utf8_lossy(&output.stderr);
