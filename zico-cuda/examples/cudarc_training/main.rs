@@ -46,7 +46,7 @@ fn main() -> Result<(), AnyError> {
     for ((name, _), trained) in jobs.into_iter().zip(trained) {
         let Trained { first_loss, last_loss, peak } = trained?;
         println!("{name}: loss {first_loss:.3} -> {last_loss:.3}, held {peak} at most");
-        if last_loss >= first_loss / 2.0 {
+        if last_loss.is_nan() || last_loss >= first_loss / 2.0 {
             return Err(format!("{name} has not learned").into());
         }
         sum = sum.saturating_add(peak);
