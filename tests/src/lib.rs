@@ -13,3 +13,14 @@ pub mod world;
 pub fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
+
+/// The pages of the book whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../docs/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../docs/backend.md")]
+    struct Backend;
+    #[doc = include_str!("../../docs/policies.md")]
+    struct Policies;
+}

@@ -16,8 +16,9 @@ bitflags::bitflags! {
     /// What a device can do beyond the least that the core needs.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Features: u32 {
-        /// One physical allocation may be mapped at two addresses at a time. Without it a request
-        /// larger than any contiguous run of free regions has to wait for one.
+        /// One physical allocation may be mapped at two addresses at a time. With it a region stays
+        /// mapped wherever it was, and comes back there by book-keeping alone; without it a region
+        /// that goes elsewhere is unmapped first.
         const ALIASES = 1;
     }
 }

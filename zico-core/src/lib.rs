@@ -25,6 +25,12 @@
 //! * A [`policy`] decides when an iteration may start. Beneath it, a banker's test on every lease
 //!   keeps jobs from waiting for each other for ever.
 //!
+//! # Features
+//!
+//! * `std`, on unless it is switched off: the forms that block a thread, as
+//!   `Job::begin_blocking`. Without it the crate is `no_std` + `alloc`.
+//! * `serde`: snapshots, statistics and quantities can be serialised.
+//!
 //! # Example
 //!
 //! ```

@@ -133,7 +133,8 @@ mod blocking {
 
     impl<D: Device> Job<D> {
         /// Starts an iteration as soon as it may, and blocks the thread until then. While it waits
-        /// it looks at the fences every `look` (a millisecond is a good choice).
+        /// it looks at the fences every `look` (a millisecond is a good choice). The device has to run
+        /// by itself: under a simulated one somebody else lets its time pass.
         ///
         /// # Errors
         /// As [`begin`](Self::begin).

@@ -18,7 +18,10 @@ use crate::violation::{Owner, Violation};
 /// A device in software. Clones are handles on the same device.
 ///
 /// Time stands still until [`advance_to`](Self::advance_to): whatever is enqueued meanwhile is
-/// enqueued at one moment. How launches share the device is in the [crate's documentation](crate).
+/// enqueued at one moment. A thread that blocks until the device has passed something, as
+/// [`Job::begin_blocking`](zico_core::Job::begin_blocking) does, needs another one that lets time pass
+/// (the example `two_jobs_threads`). How launches share the device is in the
+/// [crate's documentation](crate).
 #[derive(Clone)]
 pub struct MockDevice {
     id: u64,

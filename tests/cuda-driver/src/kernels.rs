@@ -4,13 +4,15 @@
 //! * `zico_spin(nanoseconds: u64)` takes that long;
 //! * `zico_fill(address: u64, words: u64, stride: u64, seed: u32)` writes a pattern;
 //! * `zico_check(address, words, stride, seed, count: u64)` adds to the word at `count` how many words
-//!   are other than those of the pattern. Word i is `(i * 0x9E3779B1) ^ seed`, modulo 2 to the 32.
+//!   are other than those of the pattern. Word i is `(i * 0x9E3779B1) ^ seed`, modulo 2 to the 32;
+//! * those of an example that trains a network are in `training.rs`.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::handles::{self, Table};
+use crate::training::Training;
 use crate::{Done, codes, memory};
 
 static MODULES: Mutex<Table<String>> = Mutex::new(Table::new());
@@ -22,6 +24,7 @@ pub(crate) enum Kernel {
     Spin(Duration),
     Fill(Pattern),
     Check(Pattern, u64),
+    Train(Training),
 }
 
 #[derive(Clone, Copy)]
@@ -93,7 +96,11 @@ pub(crate) unsafe fn bind(function: usize, parameters: *mut *mut c_void) -> Resu
         "zico_spin" => Ok(Kernel::Spin(Duration::from_nanos(long(0)))),
         "zico_fill" => Ok(Kernel::Fill(pattern())),
         "zico_check" => Ok(Kernel::Check(pattern(), long(4))),
-        _ => Err(codes::NOT_SUPPORTED),
+        name => {
+            // SAFETY: by the contract of this function.
+            let kernel = unsafe { Training::bind(name, parameters) };
+            kernel.map(Kernel::Train).ok_or(codes::NOT_SUPPORTED)
+        }
     }
 }
 
@@ -105,6 +112,7 @@ impl Kernel {
                 std::thread::sleep(time);
                 Ok(())
             }
+            Self::Train(training) => training.run(),
             Self::Fill(pattern) => pattern.each(|word, expected| *word = expected),
             Self::Check(pattern, count) => {
                 let mut bad = 0u32;

@@ -36,6 +36,7 @@ mod handles;
 mod kernels;
 mod memory;
 mod streams;
+mod training;
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -56,6 +57,22 @@ unsafe fn put<T>(out: *mut T, value: T) -> Done {
     // SAFETY: by the contract of this function.
     unsafe { out.write(value) };
     Ok(())
+}
+
+/// Copies whole words of device memory.
+///
+/// # Safety
+/// The buffer has to have that many bytes.
+unsafe fn copy_to_host(to: *mut c_void, from: u64, bytes: usize) -> Done {
+    if !bytes.is_multiple_of(4) {
+        return Err(codes::INVALID_VALUE);
+    }
+    let mut at = to.cast::<u32>();
+    memory::touch(from, bytes as u64, |word| {
+        // SAFETY: by the contract of this function.
+        unsafe { at.write_unaligned(*word) };
+        at = at.wrapping_add(1);
+    })
 }
 
 /// Exports functions under their C names; each body is run as a call of the driver.
@@ -169,13 +186,16 @@ export! { call:
     /// 6.13 Memory Management
     cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
         contexts::need()?;
-        if !bytes.is_multiple_of(4) { return Err(codes::INVALID_VALUE) }
-        let mut at = to.cast::<u32>();
-        memory::touch(from, bytes as u64, |word| {
-            // SAFETY: the caller's buffer has that many bytes.
-            unsafe { at.write_unaligned(*word) };
-            at = at.wrapping_add(1);
-        })
+        // SAFETY: the caller's buffer has that many bytes.
+        unsafe { copy_to_host(to, from, bytes) }
+    }
+    /// 6.13 Memory Management. "For transfers from device memory to pageable host memory, the function
+    /// will return only once the copy has completed" (API synchronization behavior); all of the host's
+    /// is that here.
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) {
+        streams::synchronize_one(contexts::need()?, stream)?;
+        // SAFETY: the caller's buffer has that many bytes.
+        unsafe { copy_to_host(to, from, bytes) }
     }
     /// 6.14 Virtual Memory Management
     cuMemGetAllocationGranularity(

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod broken;
+mod host;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
