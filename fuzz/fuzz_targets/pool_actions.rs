@@ -31,6 +31,9 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
             micros: u8::arbitrary(bytes)?.into(),
         },
         12 => Call::Launch { job, micros: u8::arbitrary(bytes)?.into() },
+        13 if bool::arbitrary(bytes)? => {
+            Call::Routine { job, steps: usize::from(u8::arbitrary(bytes)? % 48) }
+        }
         13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
         14 => match bytes.int_in_range(0..=2u8)? {
             0 => Call::Trim { mib: bytes.int_in_range(0..=32)? },

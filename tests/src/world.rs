@@ -14,7 +14,7 @@
 
 use zico_core::{
     AllocError, Begin, Block, BudgetError, Bytes, Class, Device, Features, FreeError, HandOver,
-    Job, JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks, UseError,
+    Job, JobConfig, Lifetime, Planning, Pool, PoolConfig, Request, Ticks, UseError,
 };
 use zico_mock::{
     Access, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockStream, Operations,
@@ -76,6 +76,14 @@ pub enum Call {
         /// How long.
         micros: u64,
     },
+    /// Go on with the iterations that a job does again and again, alike unless something else comes
+    /// between.
+    Routine {
+        /// Who.
+        job: usize,
+        /// So many steps, or until one cannot be done now.
+        steps: usize,
+    },
     /// Poll the pool.
     Poll,
     /// Give memory back to the device until no more than so much is held.
@@ -97,6 +105,42 @@ pub enum Call {
     },
 }
 
+/// A step of a routine iteration.
+#[derive(Clone, Copy)]
+enum Step {
+    Begin,
+    Alloc(u64, Option<Lifetime>),
+    /// Frees what the step with this number has allocated last.
+    Free(usize),
+    End,
+}
+
+/// An iteration with temporaries, what lives from its beginning to its end, what outlives it, and what
+/// comes in the place of something else.
+const ROUTINE: [Step; 16] = {
+    use Step::{Alloc, Begin, End, Free};
+    const IN: Option<Lifetime> = Some(Lifetime::Iteration);
+    [
+        Begin,
+        Alloc(1500, IN),
+        Alloc(40, Some(Lifetime::Transient)),
+        Free(2),
+        Alloc(2500, None),
+        // The one of the last iteration: it outlives its own.
+        Free(11),
+        Alloc(300, IN),
+        Alloc(5, IN),
+        Free(4),
+        Alloc(2048, IN),
+        Free(6),
+        Alloc(700, None),
+        Free(1),
+        Free(9),
+        Free(7),
+        End,
+    ]
+};
+
 struct Tenant {
     job: Job<Faulty<MockDevice>>,
     stream: MockStream,
@@ -104,6 +148,9 @@ struct Tenant {
     /// Another stream, for some of its work.
     side: MockStream,
     live: Vec<Live>,
+    /// The next step of its routine, and what those before have allocated.
+    step: usize,
+    routine: [Option<Block>; ROUTINE.len()],
 }
 
 struct Live {
@@ -155,6 +202,9 @@ impl World {
             Call::Advance { micros } => {
                 self.device.advance_to(self.device.now().saturating_add(Ticks::micros(micros)));
             }
+            Call::Routine { job, steps } => {
+                let _ = (0..steps).find(|_| !self.routine(job));
+            }
             Call::Poll => drop(self.pool.poll()),
             Call::Trim { mib } => self.trim(Bytes::mib(mib)),
             Call::SetBudget { mib } => self.set_budget(Bytes::mib(mib)),
@@ -163,6 +213,12 @@ impl World {
                 self.pool.device().set_plan(plan);
             }
         }
+    }
+
+    /// How a job's iterations are planned.
+    #[must_use]
+    pub fn planning(&self, job: usize) -> Planning {
+        self.tenants[job].as_ref().map(|tenant| tenant.job.planning()).unwrap_or_default()
     }
 
     fn set_budget(&mut self, budget: Bytes) {
@@ -207,10 +263,40 @@ impl World {
                 let job = self.pool.join(config, stream);
                 let Ok(job) = job else { return };
                 let side = self.device.add_stream();
-                self.tenants[i] =
-                    Some(Tenant { job, stream, side, running: false, live: Vec::new() });
+                let (running, live, step) = (false, Vec::new(), 0);
+                let routine = [None; ROUTINE.len()];
+                self.tenants[i] = Some(Tenant { job, stream, side, running, live, step, routine });
             }
         }
+    }
+
+    /// Does the next step of a job's routine. Whether it could be done.
+    fn routine(&mut self, i: usize) -> bool {
+        let Some(tenant) = &mut self.tenants[i] else { return false };
+        let (step, count, running) = (tenant.step, tenant.live.len(), tenant.running);
+        match ROUTINE[step] {
+            Step::Begin if !running => self.begin_or_end(i),
+            Step::End if running => self.begin_or_end(i),
+            Step::Begin | Step::End => {}
+            Step::Alloc(kib, lifetime) => self.alloc(i, kib, 9, lifetime),
+            Step::Free(which) => {
+                // Something else may have freed it.
+                let block = tenant.routine[which].take();
+                let which = tenant.live.iter().position(|live| Some(live.block) == block);
+                which.into_iter().for_each(|which| self.free(i, which));
+            }
+        }
+        let Some(tenant) = &mut self.tenants[i] else { return false };
+        let done = match ROUTINE[step] {
+            Step::Begin => tenant.running,
+            Step::Alloc(..) => tenant.live.len() > count,
+            Step::Free(_) | Step::End => true,
+        };
+        if let (Step::Alloc(..), true) = (ROUTINE[step], done) {
+            tenant.routine[step] = tenant.live.last().map(|live| live.block);
+        }
+        tenant.step = (step + usize::from(done)) % ROUTINE.len();
+        done
     }
 
     fn begin_or_end(&mut self, i: usize) {

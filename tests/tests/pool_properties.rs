@@ -28,7 +28,8 @@ fn call() -> impl Strategy<Value = Call> {
         8 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
         3 => (job.clone(), any::<usize>(), 0..500u64)
             .prop_map(|(job, which, micros)| Call::UseElsewhere { job, which, micros }),
-        6 => (job, 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
+        6 => (job.clone(), 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
+        8 => (job, 1..40usize).prop_map(|(job, steps)| Call::Routine { job, steps }),
         3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
         2 => Just(Call::Poll),
         1 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
@@ -53,4 +54,18 @@ proptest! {
         }
         world.end();
     }
+}
+
+/// The routine of the world is one that the pool plans, so that what stands above is true of plans too.
+#[test]
+fn routines_are_planned() {
+    let mut world = World::new(HandOver::Fenced, Features::ALIASES);
+    for _ in 0..4 {
+        world.call(&Call::Routine { job: 0, steps: 16 });
+        world.call(&Call::Advance { micros: 100 });
+        world.check();
+    }
+    let planning = world.planning(0);
+    assert_eq!((planning.plans, planning.placed, planning.missed), (1, 14, 0));
+    world.end();
 }
