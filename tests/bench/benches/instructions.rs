@@ -1,0 +1,83 @@
+//! Instructions that the hot paths of zico take, counted by valgrind: the same on a busy machine as on a
+//! quiet one, so a change shows that no clock would show. Each may take 2% more than it did when its
+//! limit was set; beyond that the run fails.
+//!
+//! ```text
+//! cargo install gungraun-runner --version 0.20.0    # and valgrind
+//! cargo bench -p zico-bench --bench instructions
+//! ```
+
+#![allow(missing_docs, reason = "what the macros make has none")]
+#![allow(clippy::panic, reason = "a setup that fails ends the run")]
+
+use std::hint::black_box;
+
+use gungraun::{
+    Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
+use zico_bench::speed::{self, Allocator, Op, Workload, Zico};
+use zico_core::Block;
+
+/// A job, its blocks, and what it is put through.
+struct Set {
+    zico: Zico,
+    places: Vec<Block>,
+    ops: Vec<Op>,
+}
+
+/// A set that has gone through all of it twice.
+fn set(workload: &Workload, zico: speed::Outcome<Zico>) -> Set {
+    let mut zico = zico.unwrap_or_else(|error| panic!("{error}"));
+    let filler = zico.alloc(1, zico_core::Lifetime::Persistent);
+    let filler = filler.unwrap_or_else(|| panic!("no room"));
+    let ops = workload.turn(0).to_vec();
+    let mut set = Set { zico, places: vec![filler; workload.places], ops };
+    for ops in [&workload.setup, &workload.round, &workload.round] {
+        play(&mut set, ops);
+    }
+    set
+}
+
+#[inline]
+fn play(set: &mut Set, ops: &[Op]) {
+    let Set { zico, places, .. } = set;
+    let done = ops.iter().all(|op| match *op {
+        Op::Alloc { place, granules, lifetime } => {
+            zico.alloc(granules, lifetime).map(|block| places[place as usize] = block).is_some()
+        }
+        Op::Free { place } => zico.free(places[place as usize]),
+        Op::Begin => zico.begin(),
+        Op::End => zico.end(),
+    });
+    assert!(done);
+}
+
+fn keeping(workload: &Workload) -> Set {
+    set(workload, Zico::keeping(workload))
+}
+
+fn repeating(name: &str) -> Set {
+    let workload = speed::repeating(name).unwrap_or_else(|error| panic!("{error}"));
+    set(&workload, Zico::sharing(&workload))
+}
+
+fn within(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut config = LibraryBenchmarkConfig::default();
+    let limit = instructions + instructions / 50;
+    config.tool(Callgrind::default().hard_limits([(EventKind::Ir, limit)]));
+    config
+}
+
+#[library_benchmark]
+#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(1))]
+#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(1))]
+#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(1))]
+#[bench::resnet50(args = (repeating("resnet50")), config = within(1))]
+fn pairs(mut set: Set) -> Set {
+    let ops = std::mem::take(&mut set.ops);
+    play(&mut set, &ops);
+    black_box(set)
+}
+
+library_benchmark_group!(name = paths; benchmarks = pairs);
+main!(library_benchmark_groups = paths);
