@@ -16,7 +16,10 @@ use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 use zico_bench::speed::{self, Allocator, Op, Workload, Zico};
-use zico_core::Block;
+use zico_core::{Block, Bytes, Job, Lifetime, Request};
+use zico_mock::MockDevice;
+
+const REGION: u64 = 2 << 20;
 
 /// A job, its blocks, and what it is put through.
 struct Set {
@@ -28,7 +31,7 @@ struct Set {
 /// A set that has gone through all of it twice.
 fn set(workload: &Workload, zico: speed::Outcome<Zico>) -> Set {
     let mut zico = zico.unwrap_or_else(|error| panic!("{error}"));
-    let filler = zico.alloc(1, zico_core::Lifetime::Persistent);
+    let filler = zico.alloc(1, Lifetime::Persistent);
     let filler = filler.unwrap_or_else(|| panic!("no room"));
     let ops = workload.turn(0).to_vec();
     let mut set = Set { zico, places: vec![filler; workload.places], ops };
@@ -79,5 +82,49 @@ fn pairs(mut set: Set) -> Set {
     black_box(set)
 }
 
-library_benchmark_group!(name = paths; benchmarks = pairs);
+/// A job that has leased pages and given them back, so that a lease needs no device call.
+fn leased() -> Job<MockDevice> {
+    let job = speed::job(REGION, 1 << 30).unwrap_or_else(|error| panic!("{error}"));
+    speed::started(&job).unwrap_or_else(|error| panic!("{error}"));
+    come_and_go(&job, 100);
+    job
+}
+
+/// A block of a page, again and again: a lease each time.
+fn come_and_go(job: &Job<MockDevice>, times: usize) {
+    for _ in 0..times {
+        let block = job.alloc(Request::new(Bytes::new(REGION), Lifetime::Iteration));
+        assert!(block.is_ok_and(|block| job.free(block).is_ok()));
+    }
+}
+
+#[library_benchmark]
+#[bench::pages(args = (leased()), config = within(1))]
+fn leases(job: Job<MockDevice>) -> Job<MockDevice> {
+    come_and_go(&job, 1_000);
+    black_box(job)
+}
+
+/// A job after an iteration.
+fn idle() -> Job<MockDevice> {
+    let job = leased();
+    assert!(job.end().is_ok());
+    begin_and_end(&job, 10);
+    job
+}
+
+fn begin_and_end(job: &Job<MockDevice>, times: usize) {
+    for _ in 0..times {
+        assert!(speed::started(job).is_ok() && job.end().is_ok());
+    }
+}
+
+#[library_benchmark]
+#[bench::alone(args = (idle()), config = within(1))]
+fn iterations(job: Job<MockDevice>) -> Job<MockDevice> {
+    begin_and_end(&job, 1_000);
+    black_box(job)
+}
+
+library_benchmark_group!(name = paths; benchmarks = pairs, leases, iterations);
 main!(library_benchmark_groups = paths);

@@ -8,9 +8,11 @@
 //! `docs/benchmarks.md` says what the tables mean.
 
 mod measure;
+mod paths;
 mod peers;
 mod player;
 mod shadow;
+mod threads;
 mod versus;
 
 use zico_bench::speed::Outcome;
@@ -20,8 +22,13 @@ type Part = fn() -> Outcome<()>;
 fn main() -> Outcome<()> {
     // Cargo adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|part| part != "--bench").collect();
-    let parts: [(&str, Part); 3] =
-        [("peers", versus::synthetic), ("traces", versus::recorded), ("planned", versus::planned)];
+    let parts: [(&str, Part); 5] = [
+        ("peers", versus::synthetic),
+        ("traces", versus::recorded),
+        ("planned", versus::planned),
+        ("threads", threads::run),
+        ("paths", paths::run),
+    ];
     if let Some(unknown) = wanted.iter().find(|part| !parts.iter().any(|(name, _)| name == part)) {
         let names = parts.map(|(name, _)| name).join(", ");
         return Err(format!("there is no part \"{unknown}\"; there are {names}").into());

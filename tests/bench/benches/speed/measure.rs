@@ -155,7 +155,8 @@ pub(crate) fn compare(
     Ok(contenders.into_iter().map(|one| one.figures(idle, clock)).collect())
 }
 
-fn pairs(ops: &[Op]) -> f64 {
+/// Allocations.
+pub(crate) fn pairs(ops: &[Op]) -> f64 {
     ops.iter().filter(|op| matches!(op, Op::Alloc { .. })).count() as f64
 }
 

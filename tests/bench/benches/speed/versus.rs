@@ -116,7 +116,7 @@ fn print(names: &[&str], all: &[Vec<Figures>]) {
 }
 
 /// Three digits that count, no more.
-fn digits(figure: f64) -> String {
+pub(crate) fn digits(figure: f64) -> String {
     let places = if figure < 10.0 { 2 } else { usize::from(figure < 100.0) };
     format!("{figure:.places$}")
 }

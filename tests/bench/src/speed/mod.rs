@@ -10,7 +10,7 @@ use zico_core::Lifetime;
 pub use workload::{
     Op, Outcome, Workload, last_in_first_out, one_size, random, recorded, repeating,
 };
-pub use zico::{Zico, job, started};
+pub use zico::{Zico, job, page, pool, started};
 
 /// An allocator of one address space. Sizes are in granules of 512 bytes.
 pub trait Allocator {

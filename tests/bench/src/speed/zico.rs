@@ -1,6 +1,8 @@
 //! zico: a job on the mock device.
 
-use zico_core::{Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
+use zico_core::{
+    Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Profile, Request,
+};
 use zico_mock::{MockConfig, MockDevice};
 
 use super::{Allocator, Op, Outcome, Workload};
@@ -22,13 +24,17 @@ impl Zico {
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
     pub fn keeping(workload: &Workload) -> Outcome<Self> {
-        let largest = workload.setup.iter().chain(&workload.round).map(|op| match op {
-            Op::Alloc { granules, .. } => *granules,
-            _ => 0,
-        });
-        let largest = (u64::from(largest.max().unwrap_or(1)) + 1) * GRANULE;
-        let page = largest.next_power_of_two().max(64 << 20);
-        let job = job(page, workload.space)?;
+        Self::keeping_in(&pool(page(workload), workload.space)?, workload)
+    }
+
+    /// The same in a pool with regions of a [`page`], beside others.
+    ///
+    /// # Errors
+    /// If zico or the mock device refuses anything: a defect.
+    pub fn keeping_in(pool: &Pool<MockDevice>, workload: &Workload) -> Outcome<Self> {
+        let page = page(workload);
+        let config = JobConfig::new("speed").declare(Bytes::new(workload.space));
+        let job = pool.join(config, pool.device().add_stream())?;
         started(&job)?;
         let get = |bytes| job.alloc(Request::new(Bytes::new(bytes), Lifetime::Iteration));
         let mut room = Vec::new();
@@ -46,20 +52,53 @@ impl Zico {
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
     pub fn sharing(workload: &Workload) -> Outcome<Self> {
-        Ok(Self { job: job(2 << 20, workload.space)?, tells: true })
+        Self::sharing_in(&pool(2 << 20, 2 * workload.space)?, workload)
+    }
+
+    /// The same beside others.
+    ///
+    /// # Errors
+    /// If zico or the mock device refuses anything: a defect.
+    pub fn sharing_in(pool: &Pool<MockDevice>, workload: &Workload) -> Outcome<Self> {
+        let config = JobConfig::new("speed").declare(Bytes::new(workload.space));
+        Ok(Self { job: pool.join(config, pool.device().add_stream())?, tells: true })
+    }
+
+    /// What its iterations are expected to take.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.job.profile()
     }
 }
 
-/// A job alone in a pool, with regions of so many bytes.
+/// A page that the largest block and a granule fit in.
+#[must_use]
+pub fn page(workload: &Workload) -> u64 {
+    let granules = workload.setup.iter().chain(&workload.round).map(|op| match op {
+        Op::Alloc { granules, .. } => *granules,
+        _ => 0,
+    });
+    let largest = (u64::from(granules.max().unwrap_or(1)) + 1) * GRANULE;
+    largest.next_power_of_two().max(64 << 20)
+}
+
+/// A pool on a mock device, with regions of so many bytes.
+///
+/// # Errors
+/// If zico or the mock device refuses anything: a defect.
+pub fn pool(region: u64, budget: u64) -> Outcome<Pool<MockDevice>> {
+    let budget = Bytes::new(budget);
+    let device = MockDevice::new(MockConfig::new(budget))?;
+    Ok(Pool::new(device, PoolConfig::new(budget).region_size(Bytes::new(region)))?)
+}
+
+/// A job alone in such a pool.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
 pub fn job(region: u64, budget: u64) -> Outcome<Job<MockDevice>> {
-    let budget = Bytes::new(budget);
-    let device = MockDevice::new(MockConfig::new(budget))?;
-    let config = PoolConfig::new(budget).region_size(Bytes::new(region));
-    let pool = Pool::new(device.clone(), config)?;
-    Ok(pool.join("speed", device.add_stream())?)
+    let pool = pool(region, budget)?;
+    Ok(pool.join("speed", pool.device().add_stream())?)
 }
 
 /// Begins an iteration that may begin at once.
