@@ -16,10 +16,7 @@ use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 use zico_bench::speed::{self, Allocator, Op, Workload, Zico};
-use zico_core::{Block, Bytes, Job, Lifetime, Request};
-use zico_mock::MockDevice;
-
-const REGION: u64 = 2 << 20;
+use zico_core::{Block, Lifetime};
 
 /// A job, its blocks, and what it is put through.
 struct Set {
@@ -41,12 +38,14 @@ fn set(workload: &Workload, zico: speed::Outcome<Zico>) -> Set {
     set
 }
 
-#[inline]
+/// Never inlined, so that a caller more or less changes nothing.
+#[inline(never)]
 fn play(set: &mut Set, ops: &[Op]) {
     let Set { zico, places, .. } = set;
     let done = ops.iter().all(|op| match *op {
         Op::Alloc { place, granules, lifetime } => {
-            zico.alloc(granules, lifetime).map(|block| places[place as usize] = block).is_some()
+            let block = zico.alloc(granules, lifetime);
+            block.map(|block| places[place as usize] = block).is_some()
         }
         Op::Free { place } => zico.free(places[place as usize]),
         Op::Begin => zico.begin(),
@@ -55,12 +54,29 @@ fn play(set: &mut Set, ops: &[Op]) {
     assert!(done);
 }
 
+/// Nothing is leased or given back.
 fn keeping(workload: &Workload) -> Set {
     set(workload, Zico::keeping(workload))
 }
 
+/// An iteration of a recorded job, again and again.
 fn repeating(name: &str) -> Set {
     let workload = speed::repeating(name).unwrap_or_else(|error| panic!("{error}"));
+    set(&workload, Zico::sharing(&workload))
+}
+
+/// A block of a page of its own, again and again: each time a lease without a device call, and pages
+/// that are given back.
+fn leasing() -> Set {
+    let mut workload = speed::one_size((2 << 20) / 512);
+    workload.setup.push(Op::Begin);
+    set(&workload, Zico::sharing(&workload))
+}
+
+/// Iterations with nothing in them.
+fn idling() -> Set {
+    let mut workload = speed::one_size(1);
+    workload.round = [Op::Begin, Op::End].repeat(1_000);
     set(&workload, Zico::sharing(&workload))
 }
 
@@ -75,56 +91,14 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 #[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(1))]
 #[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(1))]
 #[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(1))]
+#[bench::leases(args = (leasing()), config = within(1))]
+#[bench::iterations(args = (idling()), config = within(1))]
 #[bench::resnet50(args = (repeating("resnet50")), config = within(1))]
-fn pairs(mut set: Set) -> Set {
+fn hot(mut set: Set) -> Set {
     let ops = std::mem::take(&mut set.ops);
     play(&mut set, &ops);
     black_box(set)
 }
 
-/// A job that has leased pages and given them back, so that a lease needs no device call.
-fn leased() -> Job<MockDevice> {
-    let job = speed::job(REGION, 1 << 30).unwrap_or_else(|error| panic!("{error}"));
-    speed::started(&job).unwrap_or_else(|error| panic!("{error}"));
-    come_and_go(&job, 100);
-    job
-}
-
-/// A block of a page, again and again: a lease each time.
-fn come_and_go(job: &Job<MockDevice>, times: usize) {
-    for _ in 0..times {
-        let block = job.alloc(Request::new(Bytes::new(REGION), Lifetime::Iteration));
-        assert!(block.is_ok_and(|block| job.free(block).is_ok()));
-    }
-}
-
-#[library_benchmark]
-#[bench::pages(args = (leased()), config = within(1))]
-fn leases(job: Job<MockDevice>) -> Job<MockDevice> {
-    come_and_go(&job, 1_000);
-    black_box(job)
-}
-
-/// A job after an iteration.
-fn idle() -> Job<MockDevice> {
-    let job = leased();
-    assert!(job.end().is_ok());
-    begin_and_end(&job, 10);
-    job
-}
-
-fn begin_and_end(job: &Job<MockDevice>, times: usize) {
-    for _ in 0..times {
-        assert!(speed::started(job).is_ok() && job.end().is_ok());
-    }
-}
-
-#[library_benchmark]
-#[bench::alone(args = (idle()), config = within(1))]
-fn iterations(job: Job<MockDevice>) -> Job<MockDevice> {
-    begin_and_end(&job, 1_000);
-    black_box(job)
-}
-
-library_benchmark_group!(name = paths; benchmarks = pairs, leases, iterations);
+library_benchmark_group!(name = paths; benchmarks = hot);
 main!(library_benchmark_groups = paths);

@@ -26,8 +26,12 @@ impl Runs {
             let done = run()?;
             times.push(start.elapsed().as_nanos() as f64 / done.max(1) as f64);
         }
+        Ok(Self::sorted(times))
+    }
+
+    fn sorted(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
-        Ok(Self(times))
+        Self(times)
     }
 
     fn at(&self, percent: usize) -> f64 {
@@ -41,8 +45,11 @@ pub(crate) fn run() -> Outcome<()> {
         let cells = [runs.0[0], runs.at(50), runs.at(99)].map(time);
         figures.add_row(std::iter::once(what.to_owned()).chain(cells));
     };
-    row("a lease of a page and giving it back, no device call", &lease(1)?);
-    row("the same, 16 pages", &lease(16)?);
+    for pages in [1, 16] {
+        let [come, go] = lease(pages)?;
+        row(&format!("a block of {pages} leased pages, no device call"), &come);
+        row(&format!("a free that gives {pages} pages back"), &go);
+    }
     row("a lease of a page that the device creates and maps", &first_lease()?);
     row("begin and end, a job alone", &turn(0)?);
     row("begin and end beside 7 jobs that run", &turn(7)?);
@@ -61,18 +68,25 @@ pub(crate) fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// A block of so many whole pages comes and goes.
-fn lease(pages: u64) -> Outcome<Runs> {
+/// Blocks of so many whole pages come, and go: what one of them takes to come, and to go.
+fn lease(pages: u64) -> Outcome<[Runs; 2]> {
     const REGION: u64 = 2 << 20;
-    let job = job(REGION, 1 << 30)?;
+    const BLOCKS: u64 = 64;
+    let job = job(REGION, 2 * BLOCKS * pages * REGION)?;
     started(&job)?;
     let request = Request::new(Bytes::new(pages * REGION), Lifetime::Iteration);
-    Runs::of(501, || {
-        for _ in 0..100 {
-            job.free(job.alloc(request)?)?;
+    let (mut come, mut go, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..501 {
+        let start = Instant::now();
+        for _ in 0..BLOCKS {
+            blocks.push(job.alloc(request)?);
         }
-        Ok(100)
-    })
+        come.push(start.elapsed().as_nanos() as f64 / BLOCKS as f64);
+        let start = Instant::now();
+        blocks.drain(..).try_for_each(|block| job.free(block))?;
+        go.push(start.elapsed().as_nanos() as f64 / BLOCKS as f64);
+    }
+    Ok([Runs::sorted(come), Runs::sorted(go)])
 }
 
 fn first_lease() -> Outcome<Runs> {
