@@ -7,6 +7,7 @@
 //!
 //! `docs/benchmarks.md` says what the tables mean.
 
+mod limit;
 mod measure;
 mod paths;
 mod peers;

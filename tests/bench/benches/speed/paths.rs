@@ -5,20 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use zico_bench::speed::{self, Allocator, Op, Outcome, Zico, job, pool, started};
+use crate::limit;
+use zico_bench::speed::{Outcome, job, pool, started};
 use zico_bench::table::table;
 use zico_core::plan::Planner;
 use zico_core::policy::{Policy, Tenant, TimeShift, View};
-use zico_core::{Activity, Bytes, Lifetime, Profile, Progress, Regions, Request};
+use zico_core::{Activity, Bytes, Device, Lifetime, Profile, Progress, Regions, Request};
 use zico_mock::bundled;
 use zico_mock::replay::{Machine, ReplayConfig, needs, replay};
+use zico_mock::trace::Step;
 
 /// Short runs of one kind, in nanoseconds for each of what it consists of.
-struct Runs(Vec<f64>);
+pub(crate) struct Runs(Vec<f64>);
 
 impl Runs {
     /// `count` runs; each says what it has done so many times.
-    fn of(count: usize, mut run: impl FnMut() -> Outcome<usize>) -> Outcome<Self> {
+    pub(crate) fn of(count: usize, mut run: impl FnMut() -> Outcome<usize>) -> Outcome<Self> {
         run()?;
         let mut times = Vec::with_capacity(count);
         for _ in 0..count {
@@ -64,6 +66,10 @@ pub(crate) fn run() -> Outcome<()> {
     let import = || zico_cli::import::open(&file).map(|_| 1).map_err(Into::into);
     row("importing a profile of PyTorch, 19 KB gzipped", &Runs::of(51, import)?);
     row("a step of a replay, resnet50 + bert-base", &replayed()?);
+    row("the machine: a compare and an add", &limit::compare_and_add()?);
+    for kib in [256, 8 << 10, 256 << 10] {
+        row(&format!("the machine: a load from {kib} KiB at random"), &limit::loads(kib << 10)?);
+    }
     println!("The rest, on the mock device:\n\n{figures}\n");
     Ok(())
 }
@@ -156,27 +162,37 @@ fn decision(count: usize) -> Outcome<Runs> {
     })
 }
 
-/// What a recorded job's iterations take when it is alone.
+/// What a recorded job's iterations take when it is alone, on a device that works as long as recorded.
 fn profile(name: &str) -> Outcome<Arc<Profile>> {
-    let workload = speed::repeating(name)?;
-    let mut zico = Zico::sharing(&workload)?;
-    let filler = zico.alloc(1, Lifetime::Persistent).ok_or("no room")?;
-    let mut places = vec![filler; workload.places];
-    for op in workload.setup.iter().chain(&workload.round) {
-        let done = match *op {
-            Op::Alloc { place, granules, lifetime } => {
-                let block = zico.alloc(granules, lifetime);
-                block.map(|block| places[place as usize] = block).is_some()
+    let trace = bundled::open(name)?;
+    let pool = pool(2 << 20, 16 << 30)?;
+    let job = pool.join(name, pool.device().add_stream())?;
+    let mut blocks = vec![None; trace.blocks().len()];
+    let mut run = |steps: &[Step]| -> Outcome<()> {
+        for step in steps {
+            match *step {
+                Step::Alloc { block, bytes, lifetime } => {
+                    blocks[block.index()] = Some(job.alloc(Request::new(bytes, lifetime))?);
+                }
+                Step::Free { block } => {
+                    blocks[block.index()].take().map_or(Ok(()), |block| job.free(block))?;
+                }
+                Step::Launch { work } => {
+                    let device = pool.device();
+                    device.advance_to(device.now().saturating_add(work));
+                }
+                Step::Phase(_) => {}
             }
-            Op::Free { place } => zico.free(places[place as usize]),
-            Op::Begin => zico.begin(),
-            Op::End => zico.end(),
-        };
-        if !done {
-            return Err(format!("{name} does not run").into());
         }
+        Ok(())
+    };
+    run(trace.setup())?;
+    for iteration in trace.iterations() {
+        started(&job)?;
+        run(iteration.steps())?;
+        job.end()?;
     }
-    Ok(Arc::new(zico.profile().ok_or("no iteration has ended")?))
+    Ok(Arc::new(job.profile().ok_or("no iteration has ended")?))
 }
 
 /// Both jobs together half-way between the least budget and the sum of their peaks.

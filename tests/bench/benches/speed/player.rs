@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use spin::mutex::SpinMutex;
 use zico_bench::speed::{Allocator, Op};
 use zico_core::Lifetime;
 
@@ -77,5 +78,22 @@ impl Allocator for Nothing {
     fn free(&mut self, handle: u64) -> bool {
         black_box(handle);
         true
+    }
+}
+
+/// An allocator behind an uncontended spin lock, taken by each call: as zico is, which threads share.
+pub(crate) struct Locked<A>(pub(crate) SpinMutex<A>);
+
+impl<A: Allocator> Allocator for Locked<A> {
+    type Handle = A::Handle;
+
+    #[inline]
+    fn alloc(&mut self, granules: u32, lifetime: Lifetime) -> Option<Self::Handle> {
+        self.0.lock().alloc(granules, lifetime)
+    }
+
+    #[inline]
+    fn free(&mut self, handle: Self::Handle) -> bool {
+        self.0.lock().free(handle)
     }
 }

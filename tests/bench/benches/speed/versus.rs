@@ -1,5 +1,6 @@
 //! zico and its peers on the same work.
 
+use spin::mutex::SpinMutex;
 use zico_bench::bfc::Bfc;
 use zico_bench::caching::Caching;
 use zico_bench::speed::{self, Outcome, Workload, Zico};
@@ -8,6 +9,7 @@ use zico_mock::bundled;
 
 use crate::measure::{Contender, Figures, compare};
 use crate::peers::{Frames, Model, Offset, Ranges};
+use crate::player::{Locked, Nothing};
 use crate::shadow::{Buddy, Good, LinkedList, Rlsf, Talcum};
 
 const ROUNDS: usize = 201;
@@ -32,6 +34,25 @@ fn contenders(workload: &Workload) -> Outcome<Vec<Contender<'_>>> {
     ])
 }
 
+/// Those that are ahead where nothing is searched for, each behind a lock.
+fn locked(workload: &Workload) -> Outcome<Vec<Contender<'_>>> {
+    let space = workload.space;
+    Ok(vec![
+        Contender::new("zico", workload, Zico::keeping(workload))?,
+        Contender::new("the lock alone", workload, lock(Ok(Nothing)))?,
+        Contender::new("range-alloc", workload, lock(Ok(Ranges::new(space / 512))))?,
+        Contender::new("rlsf", workload, lock(Rlsf::new(space)))?,
+        Contender::new("talc", workload, lock(Talcum::new(space)))?,
+        Contender::new("linked_list_allocator", workload, lock(LinkedList::new(space)))?,
+        Contender::new("buddy_system_allocator, heap", workload, lock(Buddy::new(space)))?,
+        Contender::new("good_memory_allocator", workload, lock(Good::new(space)))?,
+    ])
+}
+
+fn lock<A>(allocator: Outcome<A>) -> Outcome<Locked<A>> {
+    allocator.map(|allocator| Locked(SpinMutex::new(allocator)))
+}
+
 pub(crate) fn synthetic() -> Outcome<()> {
     let workloads = [
         speed::random(1_000, 50_000),
@@ -39,11 +60,16 @@ pub(crate) fn synthetic() -> Outcome<()> {
         speed::last_in_first_out(500),
         speed::one_size(2_048),
     ];
+    let few = &workloads[2..];
+    let behind = few.iter().map(|workload| compare(workload, locked(workload)?, ROUNDS));
+    let behind: Vec<Vec<Figures>> = behind.collect::<Outcome<_>>()?;
     let all = workloads.iter().map(|workload| compare(workload, contenders(workload)?, ROUNDS));
     let all: Vec<Vec<Figures>> = all.collect::<Outcome<_>>()?;
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     println!("An allocation and a free, ns without the loop (times zico):\n");
     print(&names, &all);
+    println!("\nThe same behind an uncontended lock, as zico is:\n");
+    print(&names[2..], &behind);
     println!("\nOne allocation, ns: median / 99th percentile:\n");
     let mut singles = table(&header(&names));
     for (row, one) in all[0].iter().enumerate() {

@@ -1,8 +1,6 @@
 //! zico: a job on the mock device.
 
-use zico_core::{
-    Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Profile, Request,
-};
+use zico_core::{Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Request};
 use zico_mock::{MockConfig, MockDevice};
 
 use super::{Allocator, Op, Outcome, Workload};
@@ -52,22 +50,16 @@ impl Zico {
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
     pub fn sharing(workload: &Workload) -> Outcome<Self> {
-        Self::sharing_in(&pool(2 << 20, 2 * workload.space)?, workload)
+        Ok(Self { job: job(2 << 20, workload.space)?, tells: true })
     }
 
-    /// The same beside others.
+    /// The same beside others, with its needs declared so that they need not wait for its first iteration.
     ///
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
     pub fn sharing_in(pool: &Pool<MockDevice>, workload: &Workload) -> Outcome<Self> {
         let config = JobConfig::new("speed").declare(Bytes::new(workload.space));
         Ok(Self { job: pool.join(config, pool.device().add_stream())?, tells: true })
-    }
-
-    /// What its iterations are expected to take.
-    #[must_use]
-    pub fn profile(&self) -> Option<Profile> {
-        self.job.profile()
     }
 }
 
