@@ -95,7 +95,11 @@ impl Arena {
             return None;
         }
         let piece = &self.pieces[slot];
-        let gap = fit.at(piece.start, piece.len)? - piece.start;
+        let gap = if align <= GRANULE && !fit.is_across(piece.start, piece.start + size) {
+            0
+        } else {
+            fit.at(piece.start, piece.len)? - piece.start
+        };
         self.ready.remove(&mut self.pieces, slot);
         let piece = &self.pieces[slot];
         if gap + size < piece.len {
@@ -210,11 +214,11 @@ impl Fit {
 
     /// The lowest place in a range at which the block fits.
     fn at(self, start: u64, len: u64) -> Option<u64> {
-        let mut at = start.checked_next_multiple_of(self.align)?;
+        let mut at = next_multiple(start, self.align)?;
         let mut end = at.checked_add(self.size)?;
         if self.is_across(at, end) {
             // A multiple of the page is one of every alignment.
-            at = at.checked_next_multiple_of(1 << self.page_shift)?;
+            at = next_multiple(at, 1 << self.page_shift)?;
             end = at.checked_add(self.size)?;
         }
         (end <= start.checked_add(len)?).then_some(at)
@@ -224,5 +228,15 @@ impl Fit {
     #[inline]
     const fn is_across(self, at: u64, end: u64) -> bool {
         self.size <= 1 << self.page_shift >> Self::SMALL && (at ^ (end - 1)) >> self.page_shift != 0
+    }
+}
+
+/// The next multiple of a power of two, without the division that it takes where the compiler does not
+/// know that it is one.
+#[inline]
+const fn next_multiple(number: u64, power: u64) -> Option<u64> {
+    match number.checked_add(power - 1) {
+        Some(end) => Some(end & !(power - 1)),
+        None => None,
     }
 }

@@ -84,14 +84,15 @@ impl<D: Device> Ledger<D> {
         let own = self.accounts.get(&job)?;
         let own_kept = u64::from(own.kept());
         let needs = |account: &Account<D>| match account.outlook.largest() {
-            largest if stays && largest > 0 => account.persistent().saturating_add(largest),
+            largest if largest > 0 => account.persistent().saturating_add(largest),
             _ => 0,
         };
         // What all others keep and what one of them needs beside that, at most.
         let beside = |(&key, account): (&JobKey, &Account<D>)| {
             if key == job { 0 } else { u64::from(needs(account).saturating_sub(account.kept())) }
         };
-        let most = self.accounts.iter().map(beside).max().filter(|_| self.policy.hands_over());
+        let counts = stays && self.policy.hands_over();
+        let most = if counts { self.accounts.iter().map(beside).max() } else { None };
         let grown = u64::from(own.leased_total()) + asked;
         let stayed = if stays { u64::from(own.persistent()) + asked } else { 0 };
         let alone = kept - own_kept + grown.max(own_kept);

@@ -25,6 +25,7 @@ pub mod expandable;
 mod extents;
 pub mod oracle;
 pub mod sharing;
+pub mod speed;
 pub mod table;
 pub mod zico;
 

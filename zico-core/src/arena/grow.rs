@@ -24,12 +24,36 @@ const CANDIDATES: usize = 16;
 const LOOKED_AT: usize = 1 << 10;
 
 /// A free range, and where in it a block could be.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     len: u64,
     start: u64,
     at: u64,
     first: Slot,
+}
+
+/// The tightest places so far, in order. On the stack: each lease looks for some.
+#[derive(Default)]
+struct Tightest {
+    places: [Candidate; CANDIDATES],
+    count: usize,
+}
+
+impl Tightest {
+    fn all(&self) -> &[Candidate] {
+        &self.places[..self.count]
+    }
+
+    /// Adds one. If there are as many as are compared, it takes the place of the worst.
+    fn insert(&mut self, candidate: Candidate) {
+        self.count = (self.count + 1).min(CANDIDATES);
+        let mut place = self.count - 1;
+        while place > 0 && candidate < self.places[place - 1] {
+            self.places[place] = self.places[place - 1];
+            place -= 1;
+        }
+        self.places[place] = candidate;
+    }
 }
 
 impl Arena {
@@ -46,25 +70,33 @@ impl Arena {
         }
         let on_top = self.on_top(fit);
         let longer = self.page_bytes().saturating_mul(2);
-        let mut inside = self.tightest(fit, size.saturating_sub(longer), LOOKED_AT);
-        if inside.is_empty() && on_top.is_none() {
+        let mut inside = Tightest::default();
+        self.tightest(fit, size.saturating_sub(longer), LOOKED_AT, &mut inside);
+        if inside.all().is_empty() && on_top.is_none() {
             // The last resort. One page leased for another block may still be whole, beside a bare
             // piece that is shorter than that.
-            inside = self.tightest(fit, 0, usize::MAX);
+            self.tightest(fit, 0, usize::MAX, &mut inside);
         }
-        let places = inside.into_iter().chain(on_top);
-        let place = places.min_by_key(|place| self.missing(place, size).count())?;
-        Some(self.missing(&place, size).collect())
+        let mut best: Option<(u64, &Candidate)> = None;
+        for place in inside.all().iter().chain(&on_top) {
+            let count = self.missing_count(place, size);
+            if best.is_none_or(|(least, _)| count < least) {
+                best = Some((count, place));
+            }
+        }
+        let (count, place) = best?;
+        let mut pages = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
+        self.missing(place, size, |run| pages.extend(run));
+        Some(pages)
     }
 
     /// The tightest free ranges with bare pages in which a block fits, by length and address. Looks
     /// at so `many` bare pieces, and at few of less than `least` bytes.
-    fn tightest(&self, fit: Fit, least: u64, mut many: usize) -> Vec<Candidate> {
-        let mut found: Vec<Candidate> = Vec::with_capacity(CANDIDATES);
+    fn tightest(&self, fit: Fit, least: u64, mut many: usize, found: &mut Tightest) {
         let _ = self.bare.from(&self.pieces, least, |slot| {
             many = many.checked_sub(1).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
             let piece = &self.pieces[slot];
-            let worst = found.get(CANDIDATES - 1);
+            let worst = found.all().get(CANDIDATES - 1);
             // A range is longer than its bare piece, or begins where that does.
             if worst.is_some_and(|worst| (worst.len, worst.start) < (piece.len, piece.start)) {
                 return ControlFlow::Continue(false);
@@ -72,13 +104,10 @@ impl Arena {
             if let Some(candidate) = self.around(slot, fit)
                 && worst.is_none_or(|worst| candidate < *worst)
             {
-                found.truncate(CANDIDATES - 1);
-                let place = found.partition_point(|other| *other < candidate);
-                found.insert(place, candidate);
+                found.insert(candidate);
             }
             ControlFlow::Continue(true)
         });
-        found
     }
 
     /// The free range around a bare piece. None if the block does not fit, and if the piece is not
@@ -116,15 +145,27 @@ impl Arena {
         Some(Candidate { len, start, at, first })
     }
 
-    /// The pages that a place needs and that are not backed.
-    fn missing(&self, place: &Candidate, size: u64) -> impl Iterator<Item = u64> {
+    /// Shows the pages that a place needs and that are not backed, those of a bare piece together.
+    #[inline]
+    fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
         let (at, end) = (place.at, place.at + size);
-        let bare = core::iter::successors(Some(place.first), |&slot| Some(self.pieces[slot].next))
-            .map(|slot| &self.pieces[slot])
-            .take_while(move |piece| piece.kind.is_free() && piece.start < end)
-            .filter(move |piece| piece.kind == Kind::Bare && piece.end() > at)
-            .flat_map(move |piece| self.pages_of(piece.start.max(at), piece.end().min(end)));
-        bare.chain(self.pages_of(self.top.max(at), end))
+        let mut slot = place.first;
+        // The guard is not free.
+        while self.pieces[slot].kind.is_free() && self.pieces[slot].start < end {
+            let piece = &self.pieces[slot];
+            if piece.kind == Kind::Bare && piece.end() > at {
+                show(self.pages_of(piece.start.max(at), piece.end().min(end)));
+            }
+            slot = piece.next;
+        }
+        show(self.pages_of(self.top.max(at), end));
+    }
+
+    /// How many they are. O(pieces), however long these are.
+    fn missing_count(&self, place: &Candidate, size: u64) -> u64 {
+        let mut count = 0;
+        self.missing(place, size, |run| count += run.end.saturating_sub(run.start));
+        count
     }
 
     /// The pages that a range touches; none if it ends before it begins.
