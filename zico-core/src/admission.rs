@@ -102,10 +102,11 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
-    /// The job's iterations are to be placed as planned. Refused while one runs.
-    pub(crate) fn replan(&mut self, job: JobKey) -> bool {
+    /// The job's iterations are to be placed as planned, with at most so many regions if that is known.
+    /// Refused while one runs.
+    pub(crate) fn replan(&mut self, job: JobKey, most: Option<u32>) -> bool {
         let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
-        account.map(|account| account.outlook.replan()).is_some()
+        account.map(|account| account.outlook.replan(most)).is_some()
     }
 
     /// A running iteration has made its allocations up to a mark. Whether something else is expected of

@@ -130,7 +130,8 @@ impl<D: Device> Job<D> {
     fn plan(&self, lesson: Lesson) {
         // What cannot be planned is placed as before.
         let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
-        if self.shared.ledger.lock().replan(self.key) {
+        let peak = self.memory.lock().planned.peak(&layout);
+        if self.shared.ledger.lock().replan(self.key, peak) {
             self.memory.lock().planned.install(layout);
         }
     }

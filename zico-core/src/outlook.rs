@@ -216,11 +216,16 @@ impl Outlook {
     }
 
     /// The next iterations are placed otherwise than those before. Until they have shown what they hold,
-    /// they may need whatever there is.
-    pub(crate) fn replan(&mut self) {
+    /// they may need whatever there is; those that are like the last one, which has been planned, at any
+    /// time what they held at most, or `most`, if that is known.
+    pub(crate) fn replan(&mut self, most: Option<u32>) {
+        let known = |expected: &Expected| Some(expected.height?.max(most?));
+        let only = self.shapes.len() == 1;
         let shapes = self.shapes.iter_mut().map(|shape| &mut shape.expected);
-        for expected in shapes.chain(&mut self.usual).chain(&mut self.now) {
-            (expected.settled, expected.height) = (false, None);
+        let usual = self.usual.iter_mut().chain(&mut self.now).map(|expected| (only, expected));
+        for (is_it, expected) in (0..).map(|i| i == 0).zip(shapes).chain(usual) {
+            expected.settled = false;
+            expected.height = if is_it { known(expected) } else { None };
         }
     }
 

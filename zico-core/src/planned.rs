@@ -31,9 +31,11 @@
 //!
 //! # Pages
 //!
-//! As in any arena, a page is backed while a block lies in it, and goes back when none does.
+//! As in any arena, a page is backed while a block lies in it. It goes back when none does, unless the plan
+//! says that one soon will ([`gaps`]).
 
 mod follow;
+mod gaps;
 mod layout;
 mod lesson;
 
@@ -69,6 +71,8 @@ struct Tenant {
     number: u32,
     /// It has been freed, and other streams may still use it.
     parked: bool,
+    /// The pages that it leaves empty stay backed.
+    keeps: bool,
 }
 
 /// A block where the plan does not expect one.
@@ -85,6 +89,7 @@ pub(crate) struct Spot {
     slot: Slot,
     start: u64,
     len: u64,
+    keeps: bool,
 }
 
 /// What became of an allocation.
@@ -178,7 +183,7 @@ impl Planned {
         align: u64,
         serial: u64,
     ) -> Placed {
-        let Some(Spot { slot, start, len }) = self.spot(habits, size, align) else {
+        let Some(Spot { slot, start, len, keeps }) = self.spot(habits, size, align) else {
             return Placed::Elsewhere;
         };
         let Some(pages) = self.pages.get_mut(pages(self.page_shift, start, len)) else {
@@ -192,7 +197,7 @@ impl Planned {
             *page += 1;
         }
         let number = if self.exact { self.number() } else { habits.made(size, align) };
-        self.slots[slot as usize] = Tenant { serial, number, parked: false };
+        self.slots[slot as usize] = Tenant { serial, number, parked: false, keeps };
         (self.cursor, self.slip) = (self.cursor + 1, 0);
         self.placed += 1;
         Placed::At(slot, start)
@@ -217,7 +222,7 @@ impl Planned {
         self.look_at_ends(self.cursor);
         let layout = self.layout.as_deref()?;
         let (entry, slot) = (&layout.entries[self.cursor], self.number());
-        let mut spot = Spot { slot, start: entry.start, len: size };
+        let mut spot = Spot { slot, start: entry.start, len: size, keeps: entry.keeps };
         if self.slots[slot as usize].serial != 0 && entry.second != NONE {
             (spot.slot, spot.start) = (entry.second, layout.place(entry.second).0);
         }
@@ -275,34 +280,36 @@ impl Planned {
     /// more.
     #[inline]
     pub(crate) fn free(&mut self, habits: &mut Habits, slot: Slot, serial: u64) -> Range<u64> {
-        let Some((start, len, number)) = self.take(slot, serial) else { return 0..0 };
+        let Some((start, len, tenant)) = self.take(slot, serial) else { return 0..0 };
         if !self.exact {
-            habits.freed(number, serial);
+            habits.freed(tenant.number, serial);
         }
+        let keeps = self.follows && tenant.keeps;
         let all = pages(self.page_shift, start, len);
         let (mut first, mut end) = (*all.start(), *all.end() + 1);
-        for page in &mut self.pages[all.clone()] {
+        for page in &mut self.pages[all] {
             *page -= 1;
             if *page == BACKED {
-                *page = 0;
+                self.spare += u32::from(keeps);
+                *page = if keeps { BACKED } else { 0 };
             }
         }
         // Only those at its ends may have other blocks.
         first += usize::from(self.pages[first] != 0);
         end -= usize::from(end > first && self.pages[end - 1] != 0);
-        first as u64..end.max(first) as u64
+        if keeps { 0..0 } else { first as u64..end.max(first) as u64 }
     }
 
-    fn take(&mut self, slot: Slot, serial: u64) -> Option<(u64, u64, u32)> {
+    fn take(&mut self, slot: Slot, serial: u64) -> Option<(u64, u64, Tenant)> {
         if let (Some(tenant), Some(layout)) = (self.slots.get_mut(slot as usize), &self.layout)
             && tenant.serial == serial
         {
             let (start, len) = layout.place(slot);
-            return Some((start, len, core::mem::take(tenant).number));
+            return Some((start, len, core::mem::take(tenant)));
         }
         let late = self.late.iter().position(|late| late.tenant.serial == serial)?;
         let Late { start, len, tenant } = self.late.swap_remove(late);
-        Some((start, len, tenant.number))
+        Some((start, len, Tenant { keeps: false, ..tenant }))
     }
 
     /// The live blocks in no order: where each begins, its length and its serial.
@@ -349,6 +356,13 @@ impl Planned {
         }
         let spare = (0..).zip(&mut self.pages).filter(|(_, page)| **page == BACKED);
         spare.map(|(number, page)| (*page = 0, number).1).collect()
+    }
+
+    /// The most pages that an iteration comes to hold which follows this plan, if it is to be the only
+    /// one, and nothing of the iterations before is left elsewhere.
+    pub(crate) fn peak(&self, layout: &Layout) -> Option<u32> {
+        let is_whole = !layout.entries.iter().any(Entry::is_alone);
+        (self.layouts.is_empty() && is_whole).then_some(layout.peak)
     }
 
     /// A plan is to be followed from the next iteration on. It replaces one of the same allocations, or

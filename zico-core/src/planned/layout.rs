@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::gaps;
 use crate::arena::Slot;
 use crate::habits::{Habit, NONE};
 use crate::plan::{Block, Plan, PlanError, Planner, check};
@@ -70,6 +71,8 @@ pub(crate) struct Layout {
     pub(super) times: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
+    /// The most pages that are in use at one moment.
+    pub(super) peak: u32,
 }
 
 /// An allocation.
@@ -82,6 +85,8 @@ pub(super) struct Entry {
     pub(super) stay: Stay,
     /// Its second slot, or [`NONE`].
     pub(super) second: Slot,
+    /// When it is freed, the pages that it leaves empty stay backed for those who come next.
+    pub(super) keeps: bool,
     /// Where in `ends` those begin that end before this allocation.
     ends: u32,
 }
@@ -108,7 +113,9 @@ impl Layout {
         let plan = Planner::new(&blocks)?.regions(Some(page)).work(work).run();
         // All that keeps blocks apart rests on this.
         check(&blocks, &plan.offsets)?;
-        Ok(Self::of(needs, &plan))
+        let mut layout = Self::of(needs, &plan);
+        gaps::close(&mut layout, page.trailing_zeros());
+        Ok(layout)
     }
 
     fn of(needs: &[Need], plan: &Plan) -> Self {
@@ -129,7 +136,7 @@ impl Layout {
             let turn = if stay == Stay::InTurn { second.next() } else { None };
             seconds.extend(turn.map(|(_, &start)| (start, size)));
             let second = turn.map_or(NONE, |(slot, _)| slot);
-            entries.push(Entry { size, align, start, stay, second, ends: next_end });
+            entries.push(Entry { size, align, start, stay, second, keeps: false, ends: next_end });
             let is_before = |&slot: &Slot| end(slot) == Some(number);
             while ends.get(next_end as usize).is_some_and(is_before) {
                 next_end += 1;
@@ -137,7 +144,17 @@ impl Layout {
         }
         let Plan { height, lower_bound, .. } = *plan;
         let signature = Signature::default();
-        Self { entries, seconds, ends, signature, told: None, times: 0, height, lower_bound }
+        Self {
+            entries,
+            seconds,
+            ends,
+            signature,
+            told: None,
+            times: 0,
+            height,
+            lower_bound,
+            peak: 0,
+        }
     }
 
     /// All slots, second ones included.

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::layout::Stay;
 use super::*;
 
 const PAGE: u64 = 1 << 12;
@@ -53,7 +54,12 @@ impl Program {
 
     fn end(&mut self) {
         let lesson = self.planned.end(&mut self.habits, self.signature, self.serial + 1);
-        assert!(self.planned.give_up_spare().is_empty());
+        self.planned.give_up_spare();
+        let has_blocks = |page: &u32| *page == 0 || *page > BACKED;
+        assert!(
+            self.planned.pages.iter().all(has_blocks),
+            "nothing is kept for the next iteration"
+        );
         if let Some(lesson) = lesson {
             self.planned.install(lesson.plan(PAGE).unwrap());
         }
@@ -108,7 +114,12 @@ impl Program {
             left.iter().any(|&(from, len, _)| from < (page + 1) * PAGE && page * PAGE < from + len)
         };
         let empty: Vec<u64> = touched.filter(|&page| !has_block(page)).collect();
-        assert_eq!(pages.collect::<Vec<_>>(), empty, "what is empty goes back");
+        let pages: Vec<u64> = pages.collect();
+        let stays = |&page: &u64| self.planned.pages[usize::try_from(page).unwrap()] == BACKED;
+        assert!(
+            pages == empty || pages.is_empty() && empty.iter().all(stays),
+            "what is empty goes back, or is kept: {pages:?} of {empty:?}"
+        );
     }
 
     /// Runs an iteration. Returns what is still live in the end.
@@ -313,6 +324,51 @@ fn a_block_that_others_still_use_keeps_its_place() {
     job.end();
 }
 
+/// The blocks of a layout in its pages, moment by moment: what is kept is in use again soon, and never
+/// more than the iteration holds at its peak.
+fn gaps_are_short(layout: &Layout) {
+    let all = layout.entries.len();
+    let life = |slot: usize| match layout.entries[slot].stay {
+        Stay::Until(until) => slot..until as usize,
+        Stay::Always | Stay::InTurn => slot..all,
+    };
+    let touches = |slot: usize, page: u64| {
+        let Entry { start, size, .. } = layout.entries[slot];
+        start < (page + 1) * PAGE && page * PAGE < start + size
+    };
+    let pages = layout.height.div_ceil(PAGE);
+    let in_use =
+        |page, moment| (0..all).any(|slot| life(slot).contains(&moment) && touches(slot, page));
+    let used: Vec<Vec<bool>> =
+        (0..all).map(|moment| (0..pages).map(|page| in_use(page, moment)).collect()).collect();
+    let count = |pages: &[bool]| pages.iter().filter(|used| **used).count();
+    let most = used.iter().map(|pages| count(pages)).max().unwrap_or(0);
+    let mut kept = used.clone();
+    for slot in (0..all).filter(|&slot| layout.entries[slot].keeps) {
+        let end = life(slot).end;
+        for page in (0..pages).filter(|&page| touches(slot, page)) {
+            let at = usize::try_from(page).unwrap();
+            let next = (end..all).find(|&moment| used[moment][at]).expect("it is in use again");
+            assert!(next - end <= (all / 128).max(8), "{slot}: {next}");
+            kept[end..next].iter_mut().for_each(|kept| kept[at] = true);
+        }
+    }
+    assert!(kept.iter().all(|pages| count(pages) <= most), "never more than at the peak");
+}
+
+#[test]
+fn short_gaps_are_closed() {
+    let mut job = Program::new();
+    let ops = [Alloc(PAGE), Free(0), Alloc(2 * PAGE), Free(1), Alloc(PAGE), Free(2)];
+    for _ in 0..3 {
+        job.iteration(None, &ops);
+    }
+    let layout = job.planned.layout.as_ref().unwrap();
+    let keeps: Vec<bool> = layout.entries.iter().map(|entry| entry.keeps).collect();
+    assert_eq!(keeps, [true, false, false], "the second leaves a page that nobody needs again");
+    gaps_are_short(layout);
+}
+
 #[test]
 fn blocks_that_lie_elsewhere_do_not_count() {
     let planned = Planned::new(PAGE, 1 << 30);
@@ -406,7 +462,9 @@ mod random {
                 job.end();
             }
             free_due(&mut job, usize::MAX, &mut alive);
+            job.planned.layouts.iter().for_each(|(layout, _)| gaps_are_short(layout));
             prop_assert_eq!(job.planned.blocks().count(), 0);
+            job.planned.give_up_spare();
             prop_assert!(job.planned.pages.iter().all(|&page| page == 0));
         }
     }
