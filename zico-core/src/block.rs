@@ -1,5 +1,7 @@
 //! What a job asks for, and the handle of what it gets.
 
+use core::num::NonZeroU64;
+
 use crate::arena::{GRANULE, Slot};
 use crate::lifetime::Lifetime;
 use crate::region::JobKey;
@@ -66,19 +68,20 @@ pub struct Block {
 
 /// Which zone has a block, in which slot, and whether its lifetime is being learned. One word: handles
 /// are copied at once after they have been made, and a word that was written in parts stalls whoever
-/// reads it whole.
+/// reads it whole. Never zero, so that one with an address is returned in two registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Home(u64);
+pub(crate) struct Home(NonZeroU64);
 
 impl Home {
     #[inline]
     pub(crate) const fn new(zone: Zone, slot: Slot, learned: bool) -> Self {
-        Self((slot as u64) << 3 | (learned as u64) << 2 | zone.index() as u64)
+        let word = (slot as u64) << 3 | (learned as u64) << 2 | zone.index() as u64;
+        Self(NonZeroU64::MIN.saturating_add(word))
     }
 
     #[inline]
     pub(crate) const fn zone(self) -> Zone {
-        match self.0 & 3 {
+        match self.word() & 3 {
             0 => Zone::Persistent,
             1 => Zone::Iteration,
             2 => Zone::Transient,
@@ -88,13 +91,17 @@ impl Home {
 
     #[inline]
     pub(crate) const fn is_learned(self) -> bool {
-        self.0 & 4 != 0
+        self.word() & 4 != 0
+    }
+
+    const fn word(self) -> u64 {
+        self.0.get() - 1
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
     #[inline]
     pub(crate) const fn slot(self) -> Slot {
-        (self.0 >> 3) as Slot
+        (self.word() >> 3) as Slot
     }
 }
 

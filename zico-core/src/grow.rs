@@ -38,7 +38,8 @@ impl<D: Device> Job<D> {
                 memory.back(want.zone, &want.pages);
             }
             // Even if there was nothing to be had: another thread may have freed something.
-            let block = memory.place(request, size, align, decided);
+            let place = memory.place(request, size, align, decided);
+            let block = place.map(|place| memory.book(request, size, place));
             let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
             memory.hungry |= busy && block.is_none();
             let order = !ordered && !memory.parked.is_empty();

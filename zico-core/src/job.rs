@@ -164,10 +164,11 @@ impl<D: Device> Job<D> {
             self.show(mark);
             memory = self.memory.lock();
         }
-        let Some(block) = memory.place(request, size, align, None) else {
+        let Some(place) = memory.place(request, size, align, None) else {
             drop(memory);
             return self.grow_and_place(request, size, align);
         };
+        let block = memory.book(request, size, place);
         let mark = memory.mark.take();
         let watched = self.pulse.tick();
         drop(memory);

@@ -167,7 +167,8 @@ impl<D: Device> Memory<D> {
     }
 
     /// Places a block where all is backed: as planned, or else where it fits best, in the arena of the
-    /// lifetime that was decided for it if pages have been leased there.
+    /// lifetime that was decided for it if pages have been leased there. It is to be
+    /// [booked](Self::book).
     #[inline]
     pub(crate) fn place(
         &mut self,
@@ -175,13 +176,13 @@ impl<D: Device> Memory<D> {
         size: u64,
         align: u64,
         decided: Option<Lifetime>,
-    ) -> Option<Block> {
+    ) -> Option<(Home, Addr)> {
         let serial = self.serial + 1;
         let may_be_planned = self.may_be_planned(request);
         if may_be_planned && decided.is_none() {
             match self.planned.place(&mut self.habits, size, align, serial) {
                 Placed::At(slot, start) => {
-                    return self.placed(request, size, Home::new(Zone::Planned, slot, true), start);
+                    return self.at(Home::new(Zone::Planned, slot, true), start);
                 }
                 Placed::Bare => return None,
                 Placed::Elsewhere => {}
@@ -205,7 +206,7 @@ impl<D: Device> Memory<D> {
         if lifetime == Lifetime::Persistent {
             self.habits.keep(size);
         }
-        self.placed(request, size, Home::new(lifetime.into(), slot, learned), start)
+        self.at(Home::new(lifetime.into(), slot, learned), start)
     }
 
     /// Whether it is one that the plan which is followed may have foreseen.
@@ -229,14 +230,24 @@ impl<D: Device> Memory<D> {
         numbers[slot] = number;
     }
 
-    /// A block has been placed.
+    /// A range lies within the address space, and a block within its range.
     #[inline]
-    fn placed(&mut self, request: Request, size: u64, home: Home, start: u64) -> Option<Block> {
+    fn at(&self, home: Home, start: u64) -> Option<(Home, Addr)> {
+        Some((home, self.bases[home.zone().index()].checked_add(Bytes::new(start))?))
+    }
+
+    /// A block has been placed: its handle.
+    // Inlined, so that it is written where its caller wants to have it, and not read again at once.
+    #[inline(always)]
+    pub(crate) fn book(
+        &mut self,
+        request: Request,
+        size: u64,
+        (home, address): (Home, Addr),
+    ) -> Block {
         let Request { bytes, name, .. } = request;
         self.serial += 1;
         let serial = self.serial;
-        // A range lies within the address space, and the block within the range.
-        let address = self.bases[home.zone().index()].checked_add(Bytes::new(start))?;
         if let Some(marker) = &mut self.marker {
             marker.made(size, self.stats.allocated.current);
         }
@@ -247,7 +258,7 @@ impl<D: Device> Memory<D> {
         if name.is_some() {
             self.notes.insert(serial, Note { name, streams: Vec::new() });
         }
-        Some(Block { address, bytes, serial, job: self.job, home })
+        Block { address, bytes, serial, job: self.job, home }
     }
 
     #[inline]

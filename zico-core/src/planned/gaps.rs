@@ -14,7 +14,7 @@ use super::pages;
 /// A gap is short if it is no longer than so many allocations ...
 const SHORT: usize = 8;
 /// ... or than this part of the iteration.
-const SHORT_PART: usize = 128;
+const SHORT_PART: usize = 32;
 
 /// The gap that a block leaves behind.
 #[derive(Clone, Copy, Default)]

@@ -12,6 +12,10 @@ use crate::signature::Signature;
 /// need. The exact search is for those who have time.
 const FAST_PLANS: u64 = 48;
 
+/// An iteration of more allocations gets the first plan that there is: a fast one takes up to the square of
+/// their number where lifetimes are unlike those of training, half a second for ten of them at 20,000.
+const MANY: usize = 1 << 14;
+
 /// How long a block occupies its place, the shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stay {
@@ -109,8 +113,14 @@ impl Layout {
         // The second slots come behind all first ones.
         let in_turn = needs.iter().filter(|need| need.stay == Stay::InTurn);
         blocks.extend(in_turn.map(|need| need.block(0, all)));
-        let work = (blocks.len() as u64).saturating_mul(FAST_PLANS);
-        let plan = Planner::new(&blocks)?.regions(Some(page)).work(work).run();
+        let planner = Planner::new(&blocks)?;
+        let mut planner = if needs.len() > MANY {
+            planner.work(0)
+        } else {
+            let work = (blocks.len() as u64).saturating_mul(FAST_PLANS);
+            planner.regions(Some(page)).work(work)
+        };
+        let plan = planner.run();
         // All that keeps blocks apart rests on this.
         check(&blocks, &plan.offsets)?;
         let mut layout = Self::of(needs, &plan);

@@ -3,10 +3,13 @@
 use alloc::vec::Vec;
 
 use super::layout::{Layout, Need, Stay};
-use crate::habits::{Habit, Habits, MOST, NONE};
+use crate::habits::{Habit, Habits, NONE};
 use crate::plan::PlanError;
 use crate::signature::Signature;
 use crate::sync::Arc;
+
+/// An iteration of more allocations is not planned.
+const MOST: usize = 1 << 16;
 
 /// How often a plan is made anew because blocks lived longer than it had foreseen.
 const TIMES: u32 = 4;
@@ -49,7 +52,7 @@ impl Lesson {
         told: Option<u64>,
     ) -> Option<Self> {
         let now = habits.so_far();
-        if now.is_empty() || now.len() >= MOST {
+        if now.is_empty() || now.len() > MOST {
             return None;
         }
         let known = layouts.iter().map(|(layout, _)| layout).find(|layout| layout.is_of(now));

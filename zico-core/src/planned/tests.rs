@@ -349,7 +349,7 @@ fn gaps_are_short(layout: &Layout) {
         for page in (0..pages).filter(|&page| touches(slot, page)) {
             let at = usize::try_from(page).unwrap();
             let next = (end..all).find(|&moment| used[moment][at]).expect("it is in use again");
-            assert!(next - end <= (all / 128).max(8), "{slot}: {next}");
+            assert!(next - end <= (all / 32).max(8), "{slot}: {next}");
             kept[end..next].iter_mut().for_each(|kept| kept[at] = true);
         }
     }
