@@ -10,9 +10,9 @@
 
 use std::error::Error;
 
-use zico_core::{Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
+use zico_core::{Begin, Block, Bytes, Job, Lifetime, Planning, Pool, PoolConfig, Request};
 use zico_mock::replay::{Machine, solo};
-use zico_mock::trace::{Step, Trace};
+use zico_mock::trace::{Iteration, Step, Trace};
 use zico_mock::{MockConfig, MockDevice};
 
 use crate::Peaks;
@@ -40,23 +40,39 @@ pub enum Told {
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
 pub fn in_program_order(trace: &Trace, told: Told) -> Result<Alone, Box<dyn Error>> {
-    let live = trace.stats().peak.value();
-    let spare = Bytes::new((4 * live).next_multiple_of(REGION.value()));
-    let device = MockDevice::new(MockConfig::new(spare))?;
-    let pool = Pool::new(device, PoolConfig::new(spare).region_size(REGION))?;
-    let job = pool.join(trace.name(), pool.device().add_stream())?;
-    let blocks = vec![None; trace.blocks().len()];
-    let mut run = Run { pool, job, told, blocks, held: 0, stranded: 0 };
+    let mut run = Run::new(trace, told)?;
     run.steps(trace.setup())?;
     for iteration in trace.iterations() {
-        match run.job.begin()? {
-            Begin::Started => run.steps(iteration.steps())?,
-            Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
-        }
-        run.job.end()?;
-        run.between()?;
+        run.iteration(iteration)?;
     }
+    let live = trace.stats().peak.value();
     Ok(Alone { peaks: Peaks { live, held: run.held }, stranded: run.stranded })
+}
+
+/// The same in an iteration that follows a plan: the last recorded one, until it has been planned and once
+/// more. Of that iteration alone; it is an error if it was not all as planned.
+///
+/// # Errors
+/// If zico or the mock device refuses anything: a defect.
+pub fn planned(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
+    let mut run = Run::new(trace, Told::Lifetimes)?;
+    run.steps(trace.setup())?;
+    let Some(last) = trace.iterations().last() else { return Err("there is no iteration".into()) };
+    for iteration in trace.iterations().iter().chain([last, last, last]) {
+        (run.live, run.held) = (0, 0);
+        run.iteration(iteration)?;
+    }
+    let blocks = |planning: Planning| (planning.placed, planning.missed);
+    let before = blocks(run.job.planning());
+    (run.live, run.held) = (0, 0);
+    run.iteration(last)?;
+    let after = blocks(run.job.planning());
+    let planned = |step: &&Step| matches!(step, Step::Alloc { lifetime, .. } if *lifetime != Lifetime::Persistent);
+    let count = last.steps().iter().filter(planned).count() as u64;
+    if after != (before.0 + count, before.1) {
+        return Err(format!("{count} allocations, planned {before:?} to {after:?}").into());
+    }
+    Ok(Peaks { live: run.live, held: run.held })
 }
 
 /// What zico holds for one job alone.
@@ -76,12 +92,32 @@ struct Run {
     job: Job<MockDevice>,
     told: Told,
     blocks: Vec<Option<Block>>,
-    /// The most that it has held so far.
+    /// The most that its blocks have come to, and that it has held.
+    live: u64,
     held: u64,
     stranded: u64,
 }
 
 impl Run {
+    fn new(trace: &Trace, told: Told) -> Result<Self, Box<dyn Error>> {
+        let live = trace.stats().peak.value();
+        let spare = Bytes::new((4 * live).next_multiple_of(REGION.value()));
+        let device = MockDevice::new(MockConfig::new(spare))?;
+        let pool = Pool::new(device, PoolConfig::new(spare).region_size(REGION))?;
+        let job = pool.join(trace.name(), pool.device().add_stream())?;
+        let blocks = vec![None; trace.blocks().len()];
+        Ok(Self { pool, job, told, blocks, live: 0, held: 0, stranded: 0 })
+    }
+
+    fn iteration(&mut self, iteration: &Iteration) -> Result<(), Box<dyn Error>> {
+        match self.job.begin()? {
+            Begin::Started => self.steps(iteration.steps())?,
+            Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
+        }
+        self.job.end()?;
+        self.between()
+    }
+
     /// An iteration has ended: notes what it leaves behind.
     fn between(&mut self) -> Result<(), Box<dyn Error>> {
         self.pool.poll()?;
@@ -112,6 +148,7 @@ impl Run {
                 Step::Launch { .. } | Step::Phase(_) => {}
             }
             self.held = self.held.max(self.job.held().total().value());
+            self.live = self.live.max(self.job.stats().requested.current.value());
         }
         Ok(())
     }
@@ -159,6 +196,16 @@ mod tests {
                 let ordered = in_program_order(&trace, told).expect("runs").peaks;
                 assert!(ordered.held <= peer.held, "{name}: {told:?} {ordered:?}, {peer:?}");
             }
+        }
+    }
+
+    /// The goal for plans.
+    #[test]
+    fn a_planned_iteration_holds_next_to_nothing_but_its_blocks() {
+        for name in zico_mock::bundled::names() {
+            let trace = zico_mock::bundled::open(name).expect("bundled");
+            let Peaks { live, held } = planned(&trace).expect("runs");
+            assert!(held * 1000 <= live * 1005, "{name}: {held} for {live}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! What zico and its peers hold for one recorded job alone: the most held over the most alive, over the
-//! whole run, that is the setup and all recorded iterations.
+//! whole run, that is the setup and all recorded iterations; *planned*: in the last one, when it follows a
+//! plan.
 //!
 //! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
 //! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a device*: with lifetimes, on the mock device, behind which the
@@ -16,12 +17,13 @@ use zico_bench::zico::{self, Told};
 use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
 use zico_mock::bundled;
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "trace",
     "live MiB",
     "zico, program order",
     "zico, told sizes only",
     "zico, one arena",
+    "zico, planned",
     "zico, on a device",
     "PyTorch, expandable",
     "PyTorch, default",
@@ -43,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             zico::in_program_order(&trace, Told::Nothing)?,
         ];
         let peers = [
+            zico::planned(&trace)?,
             zico::on_a_device(&trace)?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),
