@@ -28,6 +28,7 @@ const STRIDES: u32 = 1024;
 
 /// The answer to a job that asks to start an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an iteration that has to wait has not begun"]
 pub enum Begin {
     /// The iteration has begun.
     Started,

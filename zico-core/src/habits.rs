@@ -22,7 +22,7 @@ use crate::lifetime::Lifetime;
 
 /// Allocations of one iteration that are noted; what comes later in it is taken to be freed in it. An
 /// iteration may never end.
-const MOST: usize = 1 << 20;
+const MOST: usize = 1 << 18;
 
 /// The number of an allocation that is not noted, and of a moment that is not known.
 pub(crate) const NONE: u32 = u32::MAX;
