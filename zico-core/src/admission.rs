@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
 use crate::outlook::{Before, Outlook};
+use crate::planned::Peak;
 use crate::region::JobKey;
 use crate::run::Phase;
 use crate::signature::{Mark, Signature};
@@ -103,11 +104,11 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
-    /// The job's iterations are to be placed as planned, with at most so many regions if that is known.
-    /// Refused while one runs.
-    pub(crate) fn replan(&mut self, job: JobKey, most: Option<u32>) -> bool {
+    /// The job's iterations are to be placed as planned, which takes at most so much. Refused while one
+    /// runs.
+    pub(crate) fn replan(&mut self, job: JobKey, peaks: &[Peak]) -> bool {
         let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
-        account.map(|account| account.outlook.replan(most)).is_some()
+        account.map(|account| account.outlook.replan(peaks)).is_some()
     }
 
     /// A running iteration has made its allocations up to a mark. Whether something else is expected of

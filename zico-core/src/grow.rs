@@ -1,5 +1,7 @@
 //! An allocation for which the job's arenas have no room.
 
+use alloc::vec::Vec;
+
 use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::AllocError;
@@ -45,7 +47,11 @@ impl<D: Device> Job<D> {
             let order = !ordered && !memory.parked.is_empty();
             let mark = memory.mark.take();
             let watched = block.is_some() && self.pulse.tick();
-            drop(memory);
+            let short = matches!(leased, Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)));
+            // What a plan keeps for those who come next is of more use now.
+            let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
+            let spared = !spare.is_empty();
+            self.shared.give_back(self.key, memory, Zone::Planned, spare);
             if awaited {
                 self.shared.changed();
             }
@@ -54,6 +60,7 @@ impl<D: Device> Job<D> {
                 return Ok(block);
             }
             match leased {
+                Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if spared => {}
                 Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if order => {
                     ordered = true;
                     self.unpark(true);

@@ -130,8 +130,8 @@ impl<D: Device> Job<D> {
     fn plan(&self, lesson: Lesson) {
         // What cannot be planned is placed as before.
         let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
-        let peak = self.memory.lock().planned.peak(&layout);
-        if self.shared.ledger.lock().replan(self.key, peak) {
+        let peaks = self.memory.lock().planned.peaks(&layout);
+        if self.shared.ledger.lock().replan(self.key, &peaks) {
             self.memory.lock().planned.install(layout);
         }
     }

@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::margin::Margin;
+use crate::planned::Peak;
 use crate::profile::Profile;
 use crate::signature::{Mark, Signature};
 use crate::units::{Progress, Regions};
@@ -215,17 +216,24 @@ impl Outlook {
         Some(Before(core::mem::replace(now, unknown)))
     }
 
-    /// The next iterations are placed otherwise than those before. Until they have shown what they hold,
-    /// they may need whatever there is; those that are like the last one, which has been planned, at any
-    /// time what they held at most, or `most`, if that is known.
-    pub(crate) fn replan(&mut self, most: Option<u32>) {
-        let known = |expected: &Expected| Some(expected.height?.max(most?));
-        let only = self.shapes.len() == 1;
-        let shapes = self.shapes.iter_mut().map(|shape| &mut shape.expected);
-        let usual = self.usual.iter_mut().chain(&mut self.now).map(|expected| (only, expected));
-        for (is_it, expected) in (0..).map(|i| i == 0).zip(shapes).chain(usual) {
-            expected.settled = false;
-            expected.height = if is_it { known(expected) } else { None };
+    /// The next iterations are placed otherwise than those before. Until they have shown when they hold
+    /// what, they may need at any time as much as they did at most, or their plans do; those without a
+    /// plan whatever there is: they may begin as others do.
+    pub(crate) fn replan(&mut self, peaks: &[Peak]) {
+        for Shape { key, expected, .. } in &mut self.shapes {
+            let is_it = |peak: &&Peak| match *key {
+                Key::Told(shape) => peak.told == Some(shape),
+                Key::Seen(signature) => peak.signature == signature,
+            };
+            let peak = peaks.iter().find(is_it).map(|peak| peak.pages);
+            let height = expected.height.zip(peak).map(|(height, peak)| height.max(peak));
+            (expected.settled, expected.height) = (false, height);
+        }
+        let heights = self.shapes.iter().map(|shape| shape.expected.height);
+        let most = heights.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten();
+        for expected in self.usual.iter_mut().chain(&mut self.now) {
+            let height = expected.height.zip(most).map(|(height, most)| height.max(most));
+            (expected.settled, expected.height) = (false, height);
         }
     }
 

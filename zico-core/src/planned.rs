@@ -92,6 +92,15 @@ pub(crate) struct Spot {
     keeps: bool,
 }
 
+/// The most pages that an iteration comes to hold which makes the allocations of this signature, or is of
+/// the shape that was told, and follows its plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peak {
+    pub(crate) signature: Signature,
+    pub(crate) told: Option<u64>,
+    pub(crate) pages: u32,
+}
+
 /// What became of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
@@ -358,11 +367,22 @@ impl Planned {
         spare.map(|(number, page)| (*page = 0, number).1).collect()
     }
 
-    /// The most pages that an iteration comes to hold which follows this plan, if it is to be the only
-    /// one, and nothing of the iterations before is left elsewhere.
-    pub(crate) fn peak(&self, layout: &Layout) -> Option<u32> {
-        let is_whole = !layout.entries.iter().any(Entry::is_alone);
-        (self.layouts.is_empty() && is_whole).then_some(layout.peak)
+    /// What iterations come to hold at most that follow a plan, once this one is among them. Nothing is
+    /// said of those that leave something for the next iteration: of that some may lie elsewhere.
+    pub(crate) fn peaks(&self, new: &Layout) -> Vec<Peak> {
+        let old = self.layouts.iter().map(|(layout, _)| &**layout);
+        let all = || old.clone().filter(|old| old.signature != new.signature).chain([new]);
+        let whole = all().filter(|layout| !layout.entries.iter().any(Entry::is_alone));
+        let peak = |layout: &Layout| {
+            let others = all().filter(|other| other.signature != layout.signature);
+            let alike = others.map(|other| layout.alike(other)).max().unwrap_or(0);
+            // What comes before the plan is known lies in the other arenas, in pages of its own.
+            let pages = layout.entries[..alike].iter().map(|e| (e.size >> self.page_shift) + 2);
+            let pages = u32::try_from(pages.sum::<u64>()).unwrap_or(u32::MAX);
+            let Layout { signature, told, peak, .. } = *layout;
+            Peak { signature, told, pages: peak.saturating_add(pages) }
+        };
+        whole.map(peak).collect()
     }
 
     /// A plan is to be followed from the next iteration on. It replaces one of the same allocations, or

@@ -5,10 +5,8 @@ use super::{Late, Planned, Tenant};
 use crate::habits::{Habit, Habits, NONE};
 use crate::sync::Arc;
 
-/// So many may be missed in an iteration that follows a plan ...
-const MISSES: usize = 4;
-/// ... and one of so many that the plan has had.
-const MISSES_PART: usize = 8;
+/// One of so many may be missed in an iteration that follows a plan.
+const MISSES_PART: usize = 16;
 
 impl Planned {
     /// An iteration begins, of a shape that the job may tell.
@@ -45,7 +43,7 @@ impl Planned {
         } else {
             self.slip += 1;
         }
-        if self.misses > MISSES + self.cursor / MISSES_PART {
+        if self.misses > self.cursor / MISSES_PART {
             (self.follows, self.complete) = (false, false);
         }
     }

@@ -196,6 +196,12 @@ impl Layout {
         sizes.all(|size| entries.next().is_some_and(|entry| entry.size == size))
     }
 
+    /// How many allocations they begin with in common.
+    pub(super) fn alike(&self, other: &Self) -> usize {
+        let pairs = self.entries.iter().zip(&other.entries);
+        pairs.take_while(|(one, other)| one.size == other.size).count()
+    }
+
     /// Whether it places allocations of these sizes.
     pub(super) fn is_of(&self, habits: &[Habit]) -> bool {
         habits.len() == self.entries.len() && self.begins_with(habits.iter().map(|h| h.size))
