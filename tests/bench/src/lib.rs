@@ -17,6 +17,7 @@
 //! None of the models ever runs out of memory. So none gets to do what its original does then: give
 //! back what is cached and try again. Where an original differs in more than that, the module says so.
 
+pub mod across;
 pub mod best_fit;
 pub mod bfc;
 pub mod caching;

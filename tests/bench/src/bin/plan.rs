@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use zico_bench::across::{Across, across};
 use zico_bench::{Policy, best_fit, cnmem, expandable, run};
 use zico_core::plan::{Baseline, Block, Plan, Planner, baseline, check, extent};
 use zico_mock::bundled;
@@ -102,7 +103,37 @@ fn traces() -> Result<(), Box<dyn Error>> {
         "Regions of 2 MiB in use over the live bytes, both summed up over time:\n\n{}",
         aligned(extents)
     );
+    println!(
+        "\nTwo jobs, the second in the middle of the first one's iteration, MiB:\n\n{}",
+        aligned(pairs()?)
+    );
     Ok(())
+}
+
+/// One plan for two jobs beside a plan for each.
+fn pairs() -> Result<Table, Box<dyn Error>> {
+    let mut table = table(&[
+        "jobs",
+        "alive at once",
+        "a plan for each",
+        "one plan",
+        "at most to gain",
+        "gained",
+    ]);
+    for names in [
+        ["resnet50", "bert-base"],
+        ["mobilenet_v2", "resnet110-cifar"],
+        ["gpt2-small", "nasnetalarge"],
+        ["gnmt", "dlrm"],
+    ] {
+        let [one, two] = [bundled::open(names[0])?, bundled::open(names[1])?];
+        let Across { apart, together, bound } = across(&one, &two, 0.5, REGION)?;
+        let less = |held: u64| format!("{:.2}%", (1.0 - held as f64 / apart as f64) * 100.0);
+        let figures = [bound, apart, together].map(|bytes| format!("{:.0}", mib(bytes)));
+        let row = [names.join(" + ")].into_iter().chain(figures);
+        table.add_row(row.chain([less(bound), less(together)]));
+    }
+    Ok(table)
 }
 
 /// What a job holds with each kind of plan and under each model, over its peak of live bytes.
