@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::layout::Stay;
 use super::*;
+use crate::units::Bytes;
 
 const PAGE: u64 = 1 << 12;
 
