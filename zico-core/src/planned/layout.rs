@@ -190,12 +190,6 @@ impl Layout {
         }
     }
 
-    /// Whether it begins with allocations of these sizes.
-    pub(super) fn begins_with(&self, mut sizes: impl Iterator<Item = u64>) -> bool {
-        let mut entries = self.entries.iter();
-        sizes.all(|size| entries.next().is_some_and(|entry| entry.size == size))
-    }
-
     /// How many allocations they begin with in common.
     pub(super) fn alike(&self, other: &Self) -> usize {
         let pairs = self.entries.iter().zip(&other.entries);
@@ -204,6 +198,7 @@ impl Layout {
 
     /// Whether it places allocations of these sizes.
     pub(super) fn is_of(&self, habits: &[Habit]) -> bool {
-        habits.len() == self.entries.len() && self.begins_with(habits.iter().map(|h| h.size))
+        let mut pairs = habits.iter().zip(&self.entries);
+        habits.len() == self.entries.len() && pairs.all(|(habit, entry)| habit.size == entry.size)
     }
 }
