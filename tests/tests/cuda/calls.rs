@@ -198,7 +198,11 @@ fn a_runtime_that_uses_cudarc_passes_its_own() {
         assert!(matches!(device.adopt_stream(elsewhere), Err(CudaError::Foreign { .. })));
         let default = device.adopt_stream(context.default_stream()).unwrap();
         assert_ne!(default, stream);
-        for stream in [stream, default] {
+        let raw = context.new_stream().unwrap();
+        // SAFETY: a stream of the device's context, dropped after the device.
+        let raw_stream = unsafe { device.adopt_raw_stream(raw.cu_stream().cast()) };
+        assert!(![stream, default].contains(&raw_stream));
+        for stream in [stream, default, raw_stream] {
             let event = device.record(stream).unwrap();
             device.synchronize().unwrap();
             assert_eq!(device.query(&event), Ok(Passed::Yes));
@@ -206,6 +210,7 @@ fn a_runtime_that_uses_cudarc_passes_its_own() {
         device.close_stream(stream).unwrap();
         assert!(matches!(device.record(stream), Err(CudaError::Foreign { .. })));
         assert!(device.close_stream(stream).is_err());
+        drop(device);
     }) else {
         return;
     };
