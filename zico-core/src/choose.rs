@@ -39,9 +39,11 @@ pub(crate) enum From {
     },
 }
 
-/// The regions of a lease, and the events that the job's stream has to wait for first.
+/// What the device has to do before the regions of a lease can be used.
 pub(crate) struct Grant<E> {
+    /// All of them; none if it has nothing to do.
     pub(crate) backings: Vec<Backing>,
+    /// The events that the job's stream has to wait for first.
     pub(crate) after: Vec<Arc<E>>,
     /// The pages whose mappings may be changed for it.
     pub(crate) claimed: Vec<Place>,
@@ -62,17 +64,17 @@ struct Candidate {
 }
 
 impl<D: Device> Ledger<D> {
-    /// Chooses a region for each page; none if there are not enough that can be had without
+    /// Chooses a region for each page. Whether there are enough that can be had without
     /// waiting on the host. O(pages) where all are mapped, else O(regions + pages log pages).
-    pub(crate) fn choose(&self, job: JobKey, want: &Want) -> Option<Vec<Backing>> {
-        let account = self.accounts.get(&job)?;
+    pub(crate) fn choose(&self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+        let Some(account) = self.accounts.get(&job) else { return false };
         let space = &account.spaces[want.zone.index()];
-        let mut backings: Vec<Backing> = Vec::with_capacity(want.pages.len());
+        backings.clear();
         let mut missing: Vec<(u64, u64)> = Vec::new();
         for &number in &want.pages {
             let page = space.page(number);
             if page.claimed {
-                return None;
+                return false;
             }
             // Two pages of one arena may have had the same region: only one can have it now.
             let taken = |region: &usize| backings.iter().any(|backing| backing.region == *region);
@@ -84,15 +86,15 @@ impl<D: Device> Ledger<D> {
                     backings.push(backing(region, From::Own));
                 }
                 // Its mapping would have to go, and work may still use that.
-                _ if page.region.is_some() && page.last > account.passed => return None,
+                _ if page.region.is_some() && page.last > account.passed => return false,
                 _ => missing.push((number, page.usage.parts())),
             }
         }
         if !missing.is_empty() {
-            self.choose_free(job, &mut missing, &mut backings);
-            self.choose_draining(job, &mut missing, &mut backings);
+            self.choose_free(job, &mut missing, backings);
+            self.choose_draining(job, &mut missing, backings);
         }
-        missing.is_empty().then_some(backings)
+        missing.is_empty()
     }
 
     /// Gives the missing pages the free regions that suit them best, as far as there are any. Pages

@@ -39,6 +39,7 @@ impl<D: Device> Job<D> {
             if leased.is_ok() {
                 memory.back(want.zone, &want.pages);
             }
+            memory.wanted = want.pages;
             // Even if there was nothing to be had: another thread may have freed something.
             let place = memory.place(request, size, align, decided);
             let block = place.map(|place| memory.book(request, size, place));

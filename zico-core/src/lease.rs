@@ -49,23 +49,35 @@ impl<D: Device> Ledger<D> {
         if let Some(missing) = self.never_fits(job, want) {
             return Err(Denied::Never(self.out_of_memory(job, want, missing)));
         }
-        match self.choose(job, want) {
-            Some(backings)
-                if self.is_within_terms(job, &backings) && self.may_have(job, backings.len()) =>
-            {
-                let after = self.dependencies(&backings);
-                let claimed = self.claim_for(job, want.zone, &backings);
-                let relief = self.book(job, want.zone, &backings, now);
-                if self.making_way {
-                    self.admit();
-                }
-                self.counts.leases += 1;
-                self.counts.leased += backings.len() as u64;
-                self.counts.orders += after.len() as u64;
-                Ok(Grant { backings, after, claimed, relief })
-            }
-            _ => Err(self.deny(job, want, last, now)),
+        let mut backings = core::mem::take(&mut self.backings);
+        let granted = self.choose(job, want, &mut backings)
+            && self.is_within_terms(job, &backings)
+            && self.may_have(job, backings.len());
+        let grant = granted.then(|| self.grant(job, want.zone, &mut backings, now));
+        self.backings = backings;
+        grant.ok_or_else(|| self.deny(job, want, last, now))
+    }
+
+    /// Books the lease of these regions.
+    fn grant(
+        &mut self,
+        job: JobKey,
+        zone: Zone,
+        backings: &mut Vec<Backing>,
+        now: Ticks,
+    ) -> Grant<D::Event> {
+        let after = self.dependencies(backings);
+        let claimed = self.claim_for(job, zone, backings);
+        let relief = self.book(job, zone, backings, now);
+        if self.making_way {
+            self.admit();
         }
+        self.counts.leases += 1;
+        self.counts.leased += backings.len() as u64;
+        self.counts.orders += after.len() as u64;
+        let idle = after.is_empty() && backings.iter().all(|backing| backing.mapped);
+        let backings = if idle { Vec::new() } else { core::mem::take(backings) };
+        Grant { backings, after, claimed, relief }
     }
 
     /// The job's cap, if `want` can never be held within it.

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::account::{Account, Batch, Fence};
 use crate::banker::Claim;
+use crate::choose::Backing;
 use crate::desk::Desk;
 use crate::device::Device;
 use crate::policy::Policy;
@@ -54,6 +55,10 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) rules: Rules,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
+    /// Scratch for leases.
+    pub(crate) backings: Vec<Backing>,
+    /// An empty list, for the next batch.
+    list: Vec<usize>,
     /// A running iteration may hold more than its job's share has come to be.
     pub(crate) owed: bool,
     /// Nothing starts, so that a running iteration gets the memory that it waits for.
@@ -95,6 +100,8 @@ impl<D: Device> Ledger<D> {
             policy,
             rules,
             claims: Vec::new(),
+            backings: Vec::new(),
+            list: Vec::new(),
             owed: false,
             making_way: false,
             desk: Desk::default(),
@@ -226,7 +233,7 @@ impl<D: Device> Ledger<D> {
         account.batch += 1;
         Some(Batch {
             number,
-            regions: core::mem::take(&mut account.pending),
+            regions: core::mem::replace(&mut account.pending, core::mem::take(&mut self.list)),
             stream: account.stream,
             joins: core::mem::take(&mut account.joins),
         })
@@ -236,7 +243,9 @@ impl<D: Device> Ledger<D> {
     /// fence.
     pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) -> bool {
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.fences.push_back(fence);
+            // Another thread may have fenced a later one meanwhile.
+            let at = account.fences.partition_point(|other| other.batch < fence.batch);
+            account.fences.insert(at, fence);
             self.counts.fences += 1;
         }
         let ordered = self.rules.hand_over == HandOver::Ordered;
@@ -262,29 +271,27 @@ impl<D: Device> Ledger<D> {
         account.joins.extend(closed.joins);
     }
 
-    /// The oldest fence of a job, to be looked at outside the lock.
-    pub(crate) fn oldest_fence(&mut self, job: JobKey) -> Option<Fence<D::Event>> {
-        self.accounts.get_mut(&job)?.fences.pop_front()
+    /// The oldest fence of a job, to be looked at outside the lock: its batch and its event.
+    pub(crate) fn oldest_fence(&self, job: JobKey) -> Option<(u64, Arc<D::Event>)> {
+        let fence = self.accounts.get(&job)?.fences.front()?;
+        Some((fence.batch, fence.event.clone()))
     }
 
-    pub(crate) fn not_passed(&mut self, job: JobKey, fence: Fence<D::Event>) {
-        if let Some(account) = self.accounts.get_mut(&job) {
-            // Another thread may have looked at a later one meanwhile.
-            let at = account.fences.partition_point(|other| other.batch < fence.batch);
-            account.fences.insert(at, fence);
+    /// The device has passed a job's oldest fence, that of this batch: what is still draining in it is
+    /// free. Whether another thread has not told of it before.
+    pub(crate) fn passed(&mut self, job: JobKey, batch: u64, now: Ticks) -> bool {
+        let Some(account) = self.accounts.get_mut(&job) else { return false };
+        if account.fences.front().is_none_or(|fence| fence.batch != batch) {
+            return false;
         }
-    }
-
-    /// The device has passed a fence: what is still draining in its batch is free.
-    pub(crate) fn passed(&mut self, job: JobKey, fence: &Fence<D::Event>, now: Ticks) {
+        let Some(mut fence) = account.fences.pop_front() else { return false };
         self.epoch += 1;
-        let Some(account) = self.accounts.get_mut(&job) else { return };
-        account.passed = account.passed.max(fence.batch);
-        for &region in &fence.regions {
+        account.passed = account.passed.max(batch);
+        for region in fence.regions.drain(..) {
             let state = &mut self.regions[region].state;
-            if let State::Draining { job: owner, batch } = *state
+            if let State::Draining { job: owner, batch: last } = *state
                 && owner == job
-                && batch <= fence.batch
+                && last <= batch
             {
                 *state = State::Free;
                 account.draining -= 1;
@@ -296,6 +303,8 @@ impl<D: Device> Ledger<D> {
         if self.making_way {
             self.admit();
         }
+        self.list = fence.regions;
+        true
     }
 
     /// Closes the account of a job that has left, once the device has passed all it had.

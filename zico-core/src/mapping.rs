@@ -52,13 +52,16 @@ impl<D: Device> Shared<D> {
             let _ = self.reclaim();
         };
         let done = self.furnish(job, want.zone, &grant);
-        let now = self.device.now();
-        let mut ledger = self.ledger.lock();
-        if done.is_err() {
-            ledger.revoke(job, want.zone, &grant.backings, now);
-        }
-        let refused = ledger.end_claims(&grant.claimed);
-        drop(ledger);
+        let refused = if done.is_err() || !grant.claimed.is_empty() {
+            let now = self.device.now();
+            let mut ledger = self.ledger.lock();
+            if done.is_err() {
+                ledger.revoke(job, want.zone, &grant.backings, now);
+            }
+            ledger.end_claims(&grant.claimed)
+        } else {
+            false
+        };
         if refused || grant.relief || done.is_err() {
             self.changed();
         }
@@ -226,17 +229,14 @@ impl<D: Device> Shared<D> {
     fn reap(&self, job: JobKey) -> Result<(), D::Error> {
         loop {
             let oldest = self.ledger.lock().oldest_fence(job);
-            let Some(fence) = oldest else { return Ok(()) };
-            match self.device.query(&fence.event) {
-                Ok(Passed::Yes) => {
-                    let now = self.device.now();
-                    self.ledger.lock().passed(job, &fence, now);
-                    self.changed();
-                }
-                result => {
-                    self.ledger.lock().not_passed(job, fence);
-                    return result.map(|_| ());
-                }
+            let Some((batch, event)) = oldest else { return Ok(()) };
+            if self.device.query(&event)? == Passed::NotYet {
+                return Ok(());
+            }
+            let now = self.device.now();
+            // The event goes after the lock has been let go: it is the device's.
+            if self.ledger.lock().passed(job, batch, now) {
+                self.changed();
             }
         }
     }

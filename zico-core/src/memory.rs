@@ -50,6 +50,8 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) growing: bool,
     /// Another thread has been told to wait for that.
     pub(crate) awaited: bool,
+    /// The list of the pages that it leased last, to be used again.
+    pub(crate) wanted: Vec<u64>,
     serial: u64,
     pub(crate) stats: Stats,
     habits: Habits,
@@ -88,6 +90,7 @@ impl<D: Device> Memory<D> {
             bases,
             growing: false,
             awaited: false,
+            wanted: Vec::new(),
             serial: 0,
             stats: Stats::default(),
             habits: Habits::default(),
@@ -150,11 +153,13 @@ impl<D: Device> Memory<D> {
             && self.may_be_planned(request)
             && let Some(spot) = self.planned.spot(&mut self.habits, size, align)
         {
-            return Ok((Zone::Planned, self.planned.missing(spot)));
+            let pages = core::mem::take(&mut self.wanted);
+            return Ok((Zone::Planned, self.planned.missing(spot, pages)));
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let arena = &self.arenas[lifetime.index()];
-        let pages = arena.plan(size, align).ok_or_else(|| arena.len())?;
+        let pages = core::mem::take(&mut self.wanted);
+        let pages = arena.plan(size, align, pages).ok_or_else(|| arena.len())?;
         Ok((lifetime.into(), pages))
     }
 

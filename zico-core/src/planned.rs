@@ -233,11 +233,13 @@ impl Planned {
         (!self.taken).then_some(spot)
     }
 
-    /// Pages that a place needs and that are not backed.
-    pub(crate) fn missing(&self, spot: Spot) -> Vec<u64> {
+    /// Pages that a place needs and that are not backed. The list is one to use again.
+    pub(crate) fn missing(&self, spot: Spot, mut list: Vec<u64>) -> Vec<u64> {
         let all = pages(self.page_shift, spot.start, spot.len);
         let bare = all.filter(|&page| self.pages.get(page).is_none_or(|page| page & BACKED == 0));
-        bare.map(|page| page as u64).collect()
+        list.clear();
+        list.extend(bare.map(|page| page as u64));
+        list
     }
 
     /// Takes over pages that have been backed.

@@ -58,15 +58,16 @@ impl Tightest {
 
 impl Arena {
     /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
-    /// tightest place, then the lowest. None if the range is used up.
-    pub(crate) fn plan(&self, size: u64, align: u64) -> Option<Vec<u64>> {
+    /// tightest place, then the lowest. None if the range is used up. The list is one to use again.
+    pub(crate) fn plan(&self, size: u64, align: u64, mut pages: Vec<u64>) -> Option<Vec<u64>> {
+        pages.clear();
         if self.pieces.is_full() {
             return None;
         }
         let fit = self.fit(size, align);
         if self.ready.best(&self.pieces, fit) != NONE {
             // Another thread has made room since this one found none.
-            return Some(Vec::new());
+            return Some(pages);
         }
         let on_top = self.on_top(fit);
         let longer = self.page_bytes().saturating_mul(2);
@@ -85,7 +86,7 @@ impl Arena {
             }
         }
         let (count, place) = best?;
-        let mut pages = Vec::with_capacity(usize::try_from(count).unwrap_or_default());
+        pages.reserve(usize::try_from(count).unwrap_or_default());
         self.missing(place, size, |run| pages.extend(run));
         Some(pages)
     }

@@ -104,7 +104,7 @@ impl Pair {
                 self.live.push((slot, self.serial, at, size));
                 return true;
             }
-            let pages = self.arena.plan(size, align);
+            let pages = self.arena.plan(size, align, Vec::new());
             assert_eq!(pages, self.model.plan(size, align), "{size} at {align}");
             let Some(pages) = pages else { return false };
             self.arena.back(&pages);
@@ -198,7 +198,7 @@ fn pages_can_come_late_and_go_to_another_block() {
             pair.free(usize::try_from(random.below(pair.live.len() as u64)).unwrap());
         }
         // A range with whole ready pages in it may be passed over, but not where no other is left.
-        let planned = pair.arena.plan(size, align);
+        let planned = pair.arena.plan(size, align, Vec::new());
         assert_eq!(planned.is_some(), pair.model.plan(size, align).is_some());
         pair.check();
     }
@@ -211,7 +211,7 @@ fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
         if let Some((slot, at)) = arena.put(size, GRANULE, 1) {
             return (slot, at, backed);
         }
-        let pages = arena.plan(size, GRANULE).unwrap();
+        let pages = arena.plan(size, GRANULE, Vec::new()).unwrap();
         arena.back(&pages);
         backed += pages.len();
     }
@@ -256,8 +256,8 @@ fn a_full_range_is_no_place() {
     let mut arena = Arena::new(PAGE, 2 * PAGE);
     let (_, at, pages) = put(&mut arena, 2 * PAGE);
     assert_eq!((at, pages), (0, 2));
-    assert_eq!(arena.plan(GRANULE, GRANULE), None);
-    assert_eq!(Arena::new(PAGE, 2 * PAGE).plan(u64::MAX - 511, GRANULE), None);
+    assert_eq!(arena.plan(GRANULE, GRANULE, Vec::new()), None);
+    assert_eq!(Arena::new(PAGE, 2 * PAGE).plan(u64::MAX - 511, GRANULE, Vec::new()), None);
     assert_eq!(arena.place(u64::MAX - 511, PAGE, 1), None);
 }
 
@@ -292,7 +292,7 @@ fn an_arena_knows_its_length_its_blocks_and_what_is_free() {
     let mut arena = Arena::new(1 << 12, 1 << 20);
     assert_eq!(arena.len(), Bytes::new(1 << 20));
     assert_eq!(arena.largest_free(), Bytes::ZERO);
-    let pages = arena.plan(3072, GRANULE).unwrap();
+    let pages = arena.plan(3072, GRANULE, Vec::new()).unwrap();
     arena.back(&pages);
     let slot = arena.place(3072, GRANULE, 5).unwrap();
     assert_eq!(arena.largest_free(), Bytes::new(1024));

@@ -74,7 +74,7 @@ impl Program {
         let mut placed = if self.planned.follows() { place(self) } else { Placed::Elsewhere };
         if placed == Placed::Bare {
             let spot = self.planned.spot(&mut self.habits, size, 1).unwrap();
-            let pages = self.planned.missing(spot);
+            let pages = self.planned.missing(spot, Vec::new());
             assert!(!pages.is_empty());
             self.planned.back(&pages);
             placed = place(self);
