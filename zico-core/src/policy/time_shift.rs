@@ -6,6 +6,12 @@ use super::{Policy, Tenant, Verdict, View};
 use crate::profile::Profile;
 use crate::units::{MemoryTime, Regions, Ticks};
 
+#[cfg(test)]
+mod tests;
+
+/// An iteration is short beside one that takes so many times as long.
+const MANY: u64 = 8;
+
 /// Start at the first moment from which all waves fit together (the default).
 ///
 /// The smallest delay d >= 0 such that for all t: own(t) + sum over the running iterations of
@@ -35,12 +41,19 @@ use crate::units::{MemoryTime, Regions, Ticks};
 /// How often the heavy can be passed over is [bounded](crate::Job::begin). The smallest product of the
 /// memory that a job has had and the time ([`Order::Fair`](super::Order)) is worth 0.9%.
 ///
+/// Iterations that take no more than an eighth of the candidate's time come and go while it runs, so
+/// what they take is not counted where they are now: room is kept for their peaks, whether one runs
+/// just now or not, as long as the candidate's own peak leaves it. Else two heavy jobs take turns in
+/// what one light job needs (resnet110-cifar + resnet50 + dlrm at f = 0.1: 1.722 against 1.686).
+///
 /// What it needs for a decision it uses again for the next one: none allocates once a few have been
 /// made.
 #[derive(Clone, Debug, Default)]
 pub struct TimeShift {
     cursors: Vec<Cursor>,
     pieces: Vec<Piece>,
+    /// Of each job, whether room is kept for it.
+    aside: Vec<bool>,
 }
 
 impl Policy for TimeShift {
@@ -101,7 +114,9 @@ impl TimeShift {
     /// pieces) for each time round.
     fn delay(&mut self, own: &Profile, view: &View<'_>) -> Option<Ticks> {
         let low = view.room.checked_sub(own.peak())?;
-        if ahead(view) <= low {
+        let kept = self.set_aside(own, view, low);
+        let (room, low) = (view.room.saturating_sub(kept), low.saturating_sub(kept));
+        if self.ahead(view) <= low {
             return Some(Ticks::ZERO);
         }
         let highest = self.sum(view, low);
@@ -116,11 +131,11 @@ impl TimeShift {
             if i == 0 {
                 first = 0;
             }
-            if step.demand.saturating_add(highest) > view.room {
+            if step.demand.saturating_add(highest) > room {
                 let end = steps.get(i + 1).map_or(own.length(), |next| next.at);
                 let window = (delay.saturating_add(step.at), delay.saturating_add(end));
                 first = self.first_piece(window.0, first);
-                let left = view.room.saturating_sub(step.demand);
+                let left = room.saturating_sub(step.demand);
                 if let Some(until) = last_conflict(&self.pieces[first..], window, left) {
                     (delay, fitting) = (until.saturating_sub(step.at), 0);
                     continue;
@@ -132,6 +147,39 @@ impl TimeShift {
             }
         }
         Some(delay)
+    }
+
+    /// Jobs whose iterations come and go many times while `own` runs have room kept for their peaks
+    /// instead of being counted where they are, as far as `own` leaves room at its peak: how much.
+    fn set_aside(&mut self, own: &Profile, view: &View<'_>, left: Regions) -> Regions {
+        self.aside.clear();
+        self.aside.resize(view.jobs.len(), false);
+        let mut kept = Regions::ZERO;
+        for (job, tenant) in view.jobs.iter().enumerate() {
+            let Some(profile) = measured(tenant).filter(|_| job != view.candidate) else {
+                continue;
+            };
+            let is_short = profile.length().value().saturating_mul(MANY) <= own.length().value();
+            let more = kept.saturating_add(profile.peak());
+            if is_short && more <= left && (tenant.is_running() || comes_again(tenant)) {
+                (self.aside[job], kept) = (true, more);
+            }
+        }
+        kept
+    }
+
+    /// The running iterations that no room is kept for.
+    fn others<'a>(&self, view: &View<'a>) -> impl Iterator<Item = (usize, &'a Tenant)> {
+        let candidate = view.candidate;
+        let others = view.jobs.iter().enumerate().filter(move |&(job, _)| job != candidate);
+        others.filter(|&(job, tenant)| tenant.is_running() && !self.aside[job])
+    }
+
+    /// The most that they could come to take if all were to peak at once.
+    fn ahead(&self, view: &View<'_>) -> Regions {
+        let ahead = |job: &Tenant| Some(job.profile.as_ref()?.demand_from(job.position()));
+        let all = self.others(view).filter_map(|(_, job)| ahead(job));
+        all.fold(Regions::ZERO, Regions::saturating_add)
     }
 
     /// The first piece, from `first` on, that ends after `from`.
@@ -164,11 +212,12 @@ impl TimeShift {
 
     /// Every running iteration that is not past the end of its profile, at its position.
     fn place_cursors(&mut self, view: &View<'_>) {
-        self.cursors.clear();
-        for (job, tenant) in view.jobs.iter().enumerate() {
+        let mut cursors = core::mem::take(&mut self.cursors);
+        cursors.clear();
+        for (job, tenant) in self.others(view) {
             let Some(profile) = &tenant.profile else { continue };
             let from = tenant.position();
-            if job == view.candidate || !tenant.is_running() || from >= profile.length() {
+            if from >= profile.length() {
                 continue;
             }
             let next = profile.steps().partition_point(|step| step.at <= from);
@@ -179,8 +228,9 @@ impl TimeShift {
                 from,
                 demand: Regions::ZERO,
             };
-            self.cursors.extend(advanced(view, here));
+            cursors.extend(advanced(view, here));
         }
+        self.cursors = cursors;
     }
 
     fn soonest(&self) -> Option<usize> {
@@ -207,18 +257,16 @@ fn weight(job: &Tenant) -> MemoryTime {
     measured(job).map_or(MemoryTime::ZERO, |profile| profile.peak().during(profile.length()))
 }
 
-/// Whether there is a third job beside the candidate and one that runs: one that runs as well, or has
-/// and is not done.
-fn third(view: &View<'_>) -> bool {
-    let comes_again = |job: &Tenant| job.profile.is_some() && job.remaining != Some(0);
-    let others = view.jobs.iter().enumerate().filter(|&(i, _)| i != view.candidate);
-    others.filter(|(_, job)| job.is_running() || comes_again(job)).count() > 1
+/// Whether it has had an iteration, or declared one, and is not done.
+fn comes_again(job: &Tenant) -> bool {
+    job.profile.is_some() && job.remaining != Some(0)
 }
 
-/// The most that the running iterations could come to take if all were to peak at once.
-fn ahead(view: &View<'_>) -> Regions {
-    let ahead = |job: &Tenant| Some(job.profile.as_ref()?.demand_from(job.position()));
-    view.running().filter_map(ahead).fold(Regions::ZERO, Regions::saturating_add)
+/// Whether there is a third job beside the candidate and one that runs: one that runs as well, or
+/// comes again.
+fn third(view: &View<'_>) -> bool {
+    let others = view.jobs.iter().enumerate().filter(|&(i, _)| i != view.candidate);
+    others.filter(|(_, job)| job.is_running() || comes_again(job)).count() > 1
 }
 
 /// A cursor a step further; none at the end of the iteration.
@@ -246,129 +294,4 @@ fn last_conflict(pieces: &[Piece], (from, to): (Ticks, Ticks), left: Regions) ->
         }
     }
     last
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::testing::{after, running, unknown, verdict, waiting};
-    use super::*;
-    use crate::snapshot::Activity;
-
-    type Steps = [(u32, u32)];
-
-    fn delay_of(own: &Steps, others: &[(&Steps, u32)], room: u32) -> Option<u64> {
-        let others = others.iter().map(|&(steps, progress)| running(steps, progress));
-        let jobs: Vec<Tenant> = others.chain([waiting(own)]).collect();
-        let view = View::new(Regions::new(room), &jobs, jobs.len() - 1);
-        TimeShift::default().delay(view.known()?, &view).map(Ticks::value)
-    }
-
-    #[test]
-    fn two_jobs_start_past_the_peak_and_three_when_they_fit() {
-        let job: &Steps = &[(10, 2), (10, 6), (10, 2)];
-        let of = |others: &[Tenant]| {
-            let jobs = [others, &[waiting(job)]].concat();
-            verdict(&mut TimeShift::default(), 7, &jobs)
-        };
-        assert_eq!(of(&[running(job, 4)]), after(6), "the waves fit after 16");
-        assert_eq!(of(&[running(job, 10)]), Verdict::Start);
-        assert_eq!(of(&[running(job, 10), running(job, 29)]), after(10));
-        for activity in [Activity::Idle, Activity::Waiting] {
-            let third = Tenant { activity, ..waiting(job) };
-            assert_eq!(of(&[running(job, 10), third.clone()]), after(10), "{activity:?}");
-            let done = Tenant { remaining: Some(0), ..third };
-            assert_eq!(of(&[running(job, 10), done]), Verdict::Start, "{activity:?}");
-        }
-        assert_eq!(of(&[running(job, 10), unknown(Activity::Idle)]), Verdict::Start);
-        let small = [running(job, 10), waiting(&[(10, 8)])];
-        assert_eq!(verdict(&mut TimeShift::default(), 7, &small), Verdict::AfterAnEnd);
-    }
-
-    #[test]
-    fn the_lightest_goes_first_and_before_it_what_is_not_known() {
-        let zico = TimeShift::default();
-        let declared =
-            Tenant { profile: Some(Profile::flat(Regions::new(9)).into()), ..waiting(&[]) };
-        let (light, heavy) = (waiting(&[(30, 2)]), waiting(&[(5, 1), (10, 6)]));
-        assert_eq!(zico.order(&light, &heavy), Ordering::Less, "60 against 90");
-        for first in [&declared, &unknown(Activity::Waiting)] {
-            assert_eq!(zico.order(first, &light), Ordering::Less);
-            assert_eq!(zico.order(&heavy, first), Ordering::Greater);
-        }
-        assert_eq!(zico.order(&light, &light), Ordering::Equal);
-    }
-
-    #[test]
-    fn a_wave_starts_when_the_other_has_fallen_far_enough() {
-        let job: &Steps = &[(10, 2), (10, 6), (10, 2)];
-        assert_eq!(delay_of(job, &[(job, 0)], 12), Some(0), "both peaks fit");
-        assert_eq!(delay_of(job, &[(job, 0)], 8), Some(10), "a peak fits beside a flank");
-        assert_eq!(delay_of(job, &[(job, 5)], 8), Some(5), "measured from where the other is");
-        assert_eq!(delay_of(job, &[(job, 20)], 8), Some(0), "the other is past its peak");
-        assert_eq!(delay_of(job, &[(job, 0)], 7), Some(20), "own flank beside the last flank only");
-        assert_eq!(delay_of(job, &[(job, 0)], 6), Some(20), "own peak alone, flanks together");
-        assert_eq!(delay_of(job, &[(job, 0)], 5), None, "the peak does not fit at all");
-    }
-
-    /// Tries one delay after the other, tick by tick.
-    fn by_trying(own: &[u32], others: &[(Vec<u32>, u32)], room: u32) -> u64 {
-        let fits = |delay: usize| {
-            own.iter().enumerate().all(|(t, demand)| {
-                let at =
-                    |(wave, from): &(Vec<u32>, u32)| wave.get(*from as usize + delay + t).copied();
-                demand + others.iter().filter_map(at).sum::<u32>() <= room
-            })
-        };
-        (0..).find(|&delay| fits(delay)).map_or(0, |delay| delay as u64)
-    }
-
-    #[test]
-    fn agrees_with_trying_every_delay() {
-        let mut seed = 1u32;
-        let mut below = |n: u32| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 16) % n
-        };
-        let flat = |steps: &[(u32, u32)]| -> Vec<u32> {
-            steps
-                .iter()
-                .flat_map(|&(length, demand)| core::iter::repeat_n(demand, length as usize))
-                .collect()
-        };
-        for case in 0..3000 {
-            let mut steps = || -> Vec<(u32, u32)> {
-                (0..=below(6)).map(|_| (1 + below(5), below(9))).collect()
-            };
-            let (own, a, b) = (steps(), steps(), steps());
-            let (at_a, at_b) = (below(10), below(10));
-            let room = own.iter().map(|step| step.1).max().unwrap_or(0) + below(6);
-            let expected = by_trying(&flat(&own), &[(flat(&a), at_a), (flat(&b), at_b)], room);
-            let found = delay_of(&own, &[(&a, at_a), (&b, at_b)], room);
-            assert_eq!(
-                found,
-                Some(expected),
-                "case {case}: {own:?} beside {a:?} at {at_a}, {b:?} at {at_b}, room {room}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_unknown_runs_alone_and_the_declared_does_not() {
-        let mut zico = TimeShift::default();
-        let known = || waiting(&[(10, 4)]);
-        let declared = |activity| Tenant {
-            profile: Some(Profile::flat(Regions::new(5)).into()),
-            ..unknown(activity)
-        };
-        let mut of = |one, two| verdict(&mut zico, 9, &[one, two]);
-        assert_eq!(of(unknown(Activity::Running), known()), Verdict::AfterAnEnd);
-        assert_eq!(of(running(&[(10, 4)], 3), unknown(Activity::Waiting)), Verdict::AfterAnEnd);
-        assert_eq!(of(declared(Activity::Running), known()), Verdict::Start);
-        assert_eq!(of(running(&[(10, 4)], 3), declared(Activity::Waiting)), Verdict::Start);
-        assert_eq!(
-            of(running(&[(3, 1), (10, 5), (9, 4)], 1), declared(Activity::Waiting)),
-            after(2)
-        );
-        assert!(matches!(of(declared(Activity::Running), waiting(&[(9, 5)])), Verdict::After(_)));
-    }
 }
