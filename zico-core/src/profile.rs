@@ -168,6 +168,11 @@ impl Profile {
         self.demand_ahead[self.step_from(position)]
     }
 
+    /// The largest demand from a step to the end of the iteration.
+    pub(crate) fn demand_ahead(&self, step: usize) -> Regions {
+        self.demand_ahead.get(step).copied().unwrap_or_default()
+    }
+
     /// The job's claim: the most that an iteration comes to hold leased, in regions beside the
     /// persistent ones.
     #[must_use]

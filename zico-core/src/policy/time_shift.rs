@@ -5,7 +5,9 @@ use super::tick_tock::backward;
 use super::{Policy, Tenant, Verdict, View};
 use crate::profile::Profile;
 use crate::units::{MemoryTime, Regions, Ticks};
+use sum::Sum;
 
+mod sum;
 #[cfg(test)]
 mod tests;
 
@@ -50,8 +52,7 @@ const MANY: u64 = 8;
 /// made.
 #[derive(Clone, Debug, Default)]
 pub struct TimeShift {
-    cursors: Vec<Cursor>,
-    pieces: Vec<Piece>,
+    sum: Sum,
     /// Of each job, whether room is kept for it.
     aside: Vec<bool>,
 }
@@ -85,33 +86,9 @@ impl Policy for TimeShift {
     }
 }
 
-/// How far the walk has come in one running iteration.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
-    job: usize,
-    /// The step that begins at `until`, measured from now; its end, if there is none.
-    next: usize,
-    until: Ticks,
-    from: Ticks,
-    demand: Regions,
-}
-
-/// From the end of the piece before until `end`, measured from now, the others take `demand`.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    end: Ticks,
-    demand: Regions,
-}
-
 impl TimeShift {
     /// The smallest delay at which `own` fits beside the running iterations, each of which goes on
     /// from its position to its end. None if `own` does not fit at all.
-    ///
-    /// A step [a, b) of `own` conflicts with a piece [s, e) of the others' sum for every delay in
-    /// (s - b, e - a). Where the step conflicts at the present delay, the last piece that it conflicts
-    /// with forbids every delay up to e - a, so the walk goes on from there: what is skipped is the
-    /// union of the forbidden intervals. It ends when all steps in a row fit. O(steps of `own` +
-    /// pieces) for each time round.
     fn delay(&mut self, own: &Profile, view: &View<'_>) -> Option<Ticks> {
         let low = view.room.checked_sub(own.peak())?;
         let kept = self.set_aside(own, view, low);
@@ -119,33 +96,10 @@ impl TimeShift {
         if self.ahead(view) <= low {
             return Some(Ticks::ZERO);
         }
-        let highest = self.sum(view, low);
-        if highest <= low {
-            return Some(Ticks::ZERO);
-        }
-        let steps = own.steps();
-        let mut delay = Ticks::ZERO;
-        let (mut fitting, mut first) = (0, 0);
-        for i in (0..steps.len()).cycle() {
-            let step = steps[i];
-            if i == 0 {
-                first = 0;
-            }
-            if step.demand.saturating_add(highest) > room {
-                let end = steps.get(i + 1).map_or(own.length(), |next| next.at);
-                let window = (delay.saturating_add(step.at), delay.saturating_add(end));
-                first = self.first_piece(window.0, first);
-                let left = room.saturating_sub(step.demand);
-                if let Some(until) = last_conflict(&self.pieces[first..], window, left) {
-                    (delay, fitting) = (until.saturating_sub(step.at), 0);
-                    continue;
-                }
-            }
-            fitting += 1;
-            if fitting >= steps.len() {
-                break;
-            }
-        }
+        let mut sum = core::mem::take(&mut self.sum);
+        sum.begin(self.others(view), low);
+        let delay = first_fit(own, &mut sum, view, room);
+        self.sum = sum;
         Some(delay)
     }
 
@@ -181,70 +135,6 @@ impl TimeShift {
         let all = self.others(view).filter_map(|(_, job)| ahead(job));
         all.fold(Regions::ZERO, Regions::saturating_add)
     }
-
-    /// The first piece, from `first` on, that ends after `from`.
-    fn first_piece(&self, from: Ticks, first: usize) -> usize {
-        first + self.pieces[first..].partition_point(|piece| piece.end <= from)
-    }
-
-    /// Adds up what the running iterations take from now on until all have ended, and says how much
-    /// that is at most. Pieces of no more than `low` count as nothing: they conflict with nothing.
-    fn sum(&mut self, view: &View<'_>, low: Regions) -> Regions {
-        self.place_cursors(view);
-        self.pieces.clear();
-        let total = |sum: Regions, cursor: &Cursor| sum.saturating_add(cursor.demand);
-        let mut demand = self.cursors.iter().fold(Regions::ZERO, total);
-        let mut highest = demand;
-        while let Some(at) = self.soonest() {
-            let cursor = self.cursors[at];
-            self.push(cursor.until, if demand > low { demand } else { Regions::ZERO });
-            demand = demand.saturating_sub(cursor.demand);
-            if let Some(next) = advanced(view, cursor) {
-                demand = demand.saturating_add(next.demand);
-                self.cursors[at] = next;
-            } else {
-                self.cursors.swap_remove(at);
-            }
-            highest = highest.at_least(demand);
-        }
-        highest
-    }
-
-    /// Every running iteration that is not past the end of its profile, at its position.
-    fn place_cursors(&mut self, view: &View<'_>) {
-        let mut cursors = core::mem::take(&mut self.cursors);
-        cursors.clear();
-        for (job, tenant) in self.others(view) {
-            let Some(profile) = &tenant.profile else { continue };
-            let from = tenant.position();
-            if from >= profile.length() {
-                continue;
-            }
-            let next = profile.steps().partition_point(|step| step.at <= from);
-            let here = Cursor {
-                job,
-                next: next.saturating_sub(1),
-                until: Ticks::ZERO,
-                from,
-                demand: Regions::ZERO,
-            };
-            cursors.extend(advanced(view, here));
-        }
-        self.cursors = cursors;
-    }
-
-    fn soonest(&self) -> Option<usize> {
-        let ends = self.cursors.iter().enumerate();
-        ends.min_by_key(|(_, cursor)| cursor.until).map(|(at, _)| at)
-    }
-
-    fn push(&mut self, end: Ticks, demand: Regions) {
-        match self.pieces.last_mut() {
-            Some(last) if last.end == end => {}
-            Some(last) if last.demand == demand => last.end = end,
-            _ => self.pieces.push(Piece { end, demand }),
-        }
-    }
 }
 
 /// What an iteration is known to be like, if more is known than its peak.
@@ -269,29 +159,40 @@ fn third(view: &View<'_>) -> bool {
     others.filter(|(_, job)| job.is_running() || comes_again(job)).count() > 1
 }
 
-/// A cursor a step further; none at the end of the iteration.
-fn advanced(view: &View<'_>, cursor: Cursor) -> Option<Cursor> {
-    let profile = view.jobs[cursor.job].profile.as_deref()?;
-    let demand = profile.steps().get(cursor.next)?.demand;
-    let next = cursor.next + 1;
-    let end = profile.steps().get(next).map_or(profile.length(), |step| step.at);
-    Some(Cursor { next, until: end.saturating_sub(cursor.from), demand, ..cursor })
-}
-
-/// The end of the last of the pieces within the window that takes more than `left`. The first piece
-/// ends after the window begins.
-fn last_conflict(pieces: &[Piece], (from, to): (Ticks, Ticks), left: Regions) -> Option<Ticks> {
-    if from >= to {
-        return None;
-    }
-    let mut last = None;
-    for piece in pieces {
-        if piece.demand > left {
-            last = Some(piece.end);
+/// The smallest delay at which an iteration fits beside others, if it does when they are over.
+///
+/// A step [a, b) of `own` conflicts with a piece [s, e) of the others' sum for every delay in
+/// (s - b, e - a). Where the step conflicts at the present delay, the last piece that it conflicts
+/// with forbids every delay up to e - a, so the walk goes on from there: what is skipped is the
+/// union of the forbidden intervals. It ends when all steps in a row fit. O(steps of `own` +
+/// pieces) for each time round.
+fn first_fit(own: &Profile, sum: &mut Sum, view: &View<'_>, room: Regions) -> Ticks {
+    let steps = own.steps();
+    let crest = steps.partition_point(|step| step.at < own.crest_begins());
+    let mut delay = Ticks::ZERO;
+    let (mut fitting, mut first) = (0, 0);
+    // From the crest on: it is what has to be put off the most.
+    for i in (0..steps.len()).cycle().skip(crest) {
+        if i == 0 {
+            first = 0;
         }
-        if piece.end >= to {
+        let step = steps[i];
+        let end = steps.get(i + 1).map_or(own.length(), |next| next.at);
+        let left = room.saturating_sub(step.demand);
+        fitting += 1;
+        loop {
+            let (from, to) = (delay.saturating_add(step.at), delay.saturating_add(end));
+            sum.extend_to(view, to);
+            if from >= to || !sum.exceeds(left) {
+                break;
+            }
+            first = sum.piece_after(from, first);
+            let Some(until) = sum.last_conflict(first, to, left) else { break };
+            (delay, fitting) = (until.saturating_sub(step.at), 1);
+        }
+        if fitting >= steps.len() {
             break;
         }
     }
-    last
+    delay
 }
