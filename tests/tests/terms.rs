@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use std::sync::{Arc, Mutex};
-
 use proptest::prelude::*;
 use zico_core::policy::{Exclusive, Lanes, Order, Policy, Static, TimeShift, Verdict, View};
 use zico_core::{
@@ -274,34 +272,5 @@ proptest! {
             Waves::join_as(terms, &device, &pool, *kept, wave, 5)
         }).collect();
         run_all(&device, &pool, &mut all, &order);
-    }
-}
-
-/// A policy sees how many iterations are left: none only as long as the job does not go on for longer
-/// than it has said.
-#[test]
-fn what_is_left_to_do_is_told() {
-    struct Spy(Arc<Mutex<Vec<Option<u64>>>>);
-    impl Policy for Spy {
-        fn name(&self) -> &'static str {
-            "spy"
-        }
-        fn decide(&mut self, view: &View<'_>) -> Verdict {
-            self.0.lock().unwrap().push(view.jobs[0].remaining);
-            Verdict::Start
-        }
-    }
-    let seen = Arc::<Mutex<_>>::default();
-    let (device, pool) = pool(10, Spy(Arc::clone(&seen)));
-    let join = |terms| pool.join(terms, device.add_stream()).unwrap();
-    let (counted, other, runs) = (join(job().iterations(2)), join(job()), join(job()));
-    assert_eq!(runs.begin(), Ok(Begin::Started));
-    for (before, after) in [(Some(2), Some(1)), (Some(1), Some(0)), (None, None)] {
-        assert_eq!(counted.begin(), Ok(Begin::Started));
-        counted.end().unwrap();
-        assert_eq!(other.begin(), Ok(Begin::Started));
-        other.end().unwrap();
-        let seen = core::mem::take(&mut *seen.lock().unwrap());
-        assert_eq!(seen, [before, after]);
     }
 }

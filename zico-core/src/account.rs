@@ -197,7 +197,7 @@ impl<D: Device> Account<D> {
             // One that goes on for longer than it has said may go on for ever.
             remaining: iterations
                 .and_then(|all| all.checked_sub(self.iterations))
-                .filter(|&n| n > 0 || matches!(self.phase, Phase::Idle)),
+                .filter(|&n| n > 0),
             floor: Regions::new(self.terms.floor),
             cap: self.terms.cap.map(Regions::new),
         }

@@ -68,7 +68,7 @@ pub struct Tenant {
     pub priority: i32,
     /// The memory its iterations have had, times how long, since a job last joined.
     pub used: MemoryTime,
-    /// How many iterations it still has to do, if it has said so: zero only as long as it asks for none.
+    /// How many iterations it still has to do, if it has said so.
     pub remaining: Option<u64>,
     /// What is always there for it.
     pub floor: Regions,

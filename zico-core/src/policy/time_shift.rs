@@ -115,7 +115,7 @@ impl TimeShift {
             };
             let is_short = profile.length().value().saturating_mul(MANY) <= own.length().value();
             let more = kept.saturating_add(profile.peak());
-            if is_short && more <= left && (tenant.is_running() || comes_again(tenant)) {
+            if is_short && more <= left {
                 (self.aside[job], kept) = (true, more);
             }
         }
@@ -147,16 +147,11 @@ fn weight(job: &Tenant) -> MemoryTime {
     measured(job).map_or(MemoryTime::ZERO, |profile| profile.peak().during(profile.length()))
 }
 
-/// Whether it has had an iteration, or declared one, and is not done.
-fn comes_again(job: &Tenant) -> bool {
-    job.profile.is_some() && job.remaining != Some(0)
-}
-
-/// Whether there is a third job beside the candidate and one that runs: one that runs as well, or
-/// comes again.
+/// Whether there is a third job beside the candidate and one that runs: one that runs as well, or has
+/// run and so will come again.
 fn third(view: &View<'_>) -> bool {
     let others = view.jobs.iter().enumerate().filter(|&(i, _)| i != view.candidate);
-    others.filter(|(_, job)| job.is_running() || comes_again(job)).count() > 1
+    others.filter(|(_, job)| job.is_running() || job.profile.is_some()).count() > 1
 }
 
 /// The smallest delay at which an iteration fits beside others, if it does when they are over.
