@@ -43,7 +43,7 @@ use core::ops::Range;
 
 use crate::units::Bytes;
 use bins::Bins;
-use pieces::{Kind, NONE, PARKED, Pieces};
+use pieces::{Kind, PARKED, Pieces};
 
 pub(crate) use pieces::Slot;
 
@@ -89,17 +89,10 @@ impl Arena {
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
     /// multiples of a granule, and `align` is a power of two.
     pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<Slot> {
-        let fit = self.fit(size, align);
-        let mut slot = self.ready.best(&self.pieces, fit);
-        if slot == NONE || self.pieces.is_full() {
+        let (mut slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
+        if self.pieces.is_full() {
             return None;
         }
-        let piece = &self.pieces[slot];
-        let gap = if align <= GRANULE && !fit.is_across(piece.start, piece.start + size) {
-            0
-        } else {
-            fit.at(piece.start, piece.len)? - piece.start
-        };
         self.ready.remove(&mut self.pieces, slot);
         let piece = &self.pieces[slot];
         if gap + size < piece.len {

@@ -248,7 +248,7 @@ impl<D: Device> Job<D> {
     /// Its blocks in figures.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let blocks = self.memory.lock().stats;
+        let blocks = self.memory.lock().tally.stats();
         let ledger = self.shared.ledger.lock();
         let account = ledger.accounts.get(&self.key);
         account.map_or(blocks, |account| account.stats(blocks, self.shared.region))

@@ -15,7 +15,7 @@ use crate::marker::Marker;
 use crate::planned::{Lesson, Placed, Planned};
 use crate::region::JobKey;
 use crate::signature::{Mark, Signature};
-use crate::stats::{LiveBlock, Stats};
+use crate::stats::{LiveBlock, Tally};
 use crate::streams::{Parked, Wait};
 use crate::units::{Addr, Bytes};
 use crate::zone::Zone;
@@ -53,7 +53,7 @@ pub(crate) struct Memory<D: Device> {
     /// The list of the pages that it leased last, to be used again.
     pub(crate) wanted: Vec<u64>,
     serial: u64,
-    pub(crate) stats: Stats,
+    pub(crate) tally: Tally,
     habits: Habits,
     /// Of a job that does not mark its iterations.
     pub(crate) marker: Option<Box<Marker>>,
@@ -92,7 +92,7 @@ impl<D: Device> Memory<D> {
             awaited: false,
             wanted: Vec::new(),
             serial: 0,
-            stats: Stats::default(),
+            tally: Tally::default(),
             habits: Habits::default(),
             marker: None,
             signature: Signature::default(),
@@ -254,9 +254,9 @@ impl<D: Device> Memory<D> {
         self.serial += 1;
         let serial = self.serial;
         if let Some(marker) = &mut self.marker {
-            marker.made(size, self.stats.allocated.current);
+            marker.made(size, self.tally.allocated());
         }
-        self.stats.place(bytes, Bytes::new(size));
+        self.tally.place(bytes, Bytes::new(size));
         if self.habits.is_inside() {
             self.mark = self.signature.push(size);
         }
@@ -273,22 +273,22 @@ impl<D: Device> Memory<D> {
         if let Some(marker) = &mut self.marker {
             marker.freed = true;
         }
-        self.stats.free(block.bytes, size);
+        self.tally.free(block.bytes, size);
         if !self.notes.is_empty()
             && let Some(Note { streams, .. }) = self.notes.remove(&serial)
             && !streams.is_empty()
         {
             self.park(home, serial);
+            self.tally.park(size);
             let waits = streams.into_iter().map(Wait::new).collect();
             return Ok(Freed::Parked(Parked { home, serial, size, waits }));
         }
-        self.stats.release(size);
         Ok(Freed::Pages(home.zone(), self.take_back(home, serial)))
     }
 
     /// What a parked block waited for has passed. The pages that this leaves empty.
     pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
-        self.stats.release(parked.size);
+        self.tally.release(parked.size);
         self.take_back(parked.home, parked.serial)
     }
 

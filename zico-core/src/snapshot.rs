@@ -180,7 +180,7 @@ impl Snapshot {
                 continue;
             }
             let memory = memory.lock();
-            job.stats = Stats { reserved: job.stats.reserved, ..memory.stats };
+            job.stats = Stats { reserved: job.stats.reserved, ..memory.tally.stats() };
             job.largest_free = memory.largest_free();
             job.detected = memory.marker.as_ref().and_then(|marker| marker.detected());
             let leased = job.held.total().saturating_sub(job.held.draining);

@@ -21,21 +21,6 @@ pub struct Counter {
     pub freed: Bytes,
 }
 
-impl Counter {
-    #[inline]
-    pub(crate) fn add(&mut self, bytes: Bytes) {
-        self.allocated = self.allocated.saturating_add(bytes);
-        self.current = self.current.saturating_add(bytes);
-        self.peak = self.peak.at_least(self.current);
-    }
-
-    #[inline]
-    pub(crate) fn sub(&mut self, bytes: Bytes) {
-        self.freed = self.freed.saturating_add(bytes);
-        self.current = self.current.saturating_sub(bytes);
-    }
-}
-
 /// A job's blocks in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -52,12 +37,32 @@ pub struct Stats {
     pub reserved: Counter,
 }
 
-impl Stats {
+/// What the figures of a job's blocks follow from: as little as an allocation and a free can count.
+#[derive(Default)]
+pub(crate) struct Tally {
+    requested: Quantity,
+    allocated: Quantity,
+    /// Freed, while other streams may still use it.
+    parked: Bytes,
+    /// The most that was allocated or parked.
+    active_peak: Bytes,
+}
+
+/// The bytes that there are, the most at one time, and all that there have been.
+#[derive(Default)]
+struct Quantity {
+    current: Bytes,
+    peak: Bytes,
+    all: Bytes,
+}
+
+impl Tally {
     #[inline]
     pub(crate) fn place(&mut self, requested: Bytes, size: Bytes) {
         self.requested.add(requested);
         self.allocated.add(size);
-        self.active.add(size);
+        let active = self.allocated.current.saturating_add(self.parked);
+        self.active_peak = self.active_peak.at_least(active);
     }
 
     #[inline]
@@ -66,9 +71,51 @@ impl Stats {
         self.allocated.sub(size);
     }
 
-    #[inline]
+    pub(crate) fn park(&mut self, size: Bytes) {
+        self.parked = self.parked.saturating_add(size);
+    }
+
     pub(crate) fn release(&mut self, size: Bytes) {
-        self.active.sub(size);
+        self.parked = self.parked.saturating_sub(size);
+    }
+
+    /// What is allocated now.
+    pub(crate) const fn allocated(&self) -> Bytes {
+        self.allocated.current
+    }
+
+    /// All but what is reserved, which is not the blocks' to know.
+    pub(crate) fn stats(&self) -> Stats {
+        let active = Quantity {
+            current: self.allocated.current.saturating_add(self.parked),
+            peak: self.active_peak,
+            all: self.allocated.all,
+        };
+        Stats {
+            requested: self.requested.counter(),
+            allocated: self.allocated.counter(),
+            active: active.counter(),
+            reserved: Counter::default(),
+        }
+    }
+}
+
+impl Quantity {
+    #[inline]
+    fn add(&mut self, bytes: Bytes) {
+        self.all = self.all.saturating_add(bytes);
+        self.current = self.current.saturating_add(bytes);
+        self.peak = self.peak.at_least(self.current);
+    }
+
+    #[inline]
+    fn sub(&mut self, bytes: Bytes) {
+        self.current = self.current.saturating_sub(bytes);
+    }
+
+    fn counter(&self) -> Counter {
+        let Self { current, peak, all } = *self;
+        Counter { current, peak, allocated: all, freed: all.saturating_sub(current) }
     }
 }
 

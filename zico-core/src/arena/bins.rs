@@ -87,40 +87,44 @@ impl Bins {
         }
     }
 
-    /// The tightest piece in which a block fits, the lowest of those.
+    /// The tightest piece in which a block fits, the lowest of those, and how far from its start.
     #[inline(always)]
-    pub(super) fn best(&self, pieces: &Pieces, fit: Fit) -> Slot {
-        let slot = self.tightest(pieces, fit);
-        let start = pieces[slot].start;
-        if slot != NONE && fit.is_across(start, start + fit.size) {
-            return self.search(pieces, fit);
+    pub(super) fn best(&self, pieces: &Pieces, fit: Fit) -> Option<(Slot, u64)> {
+        if let Some(slot) = self.tightest(pieces, fit) {
+            let start = pieces[slot].start;
+            if slot == NONE {
+                return None;
+            }
+            if !fit.is_across(start, start + fit.size) {
+                return Some((slot, 0));
+            }
         }
-        slot
+        self.search(pieces, fit)
     }
 
-    /// The same for a block that may lie across the border of two pages.
+    /// The tightest piece that is long enough, if all pieces of its bin are, for any alignment that is
+    /// asked for.
     #[inline(always)]
-    fn tightest(&self, pieces: &Pieces, fit: Fit) -> Slot {
-        let Fit { size, align, .. } = fit;
+    fn tightest(&self, pieces: &Pieces, Fit { size, align, .. }: Fit) -> Option<Slot> {
         let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
         if align > 1 << self.shift || bin == self.last {
-            return self.search(pieces, fit);
+            return None;
         }
         let top = self.tops.get(bin).copied().unwrap_or(NONE);
         // Where none waits that is the guard, whose length is nothing.
         let waiting = &pieces[self.waiting];
         if waiting.len < size {
-            return top;
+            return Some(top);
         }
         let others = (bin as u64) << self.shift;
         let behind =
             others < waiting.len || others == waiting.len && pieces[top].start < waiting.start;
-        if behind && top != NONE { top } else { self.waiting }
+        Some(if behind && top != NONE { top } else { self.waiting })
     }
 
-    /// The same where not every piece of a bin is long enough. O(pieces that are not).
+    /// The same as [`best`](Self::best) where not every piece of a bin will do. O(pieces that do not).
     #[cold]
-    fn search(&self, pieces: &Pieces, block: Fit) -> Slot {
+    fn search(&self, pieces: &Pieces, block: Fit) -> Option<(Slot, u64)> {
         let fit = |slot: Slot| {
             let piece = &pieces[slot];
             block.at(piece.start, piece.len).is_some()
@@ -134,11 +138,13 @@ impl Bins {
             }
             from = bin + 1;
         }
-        if self.waiting == NONE || !fit(self.waiting) {
-            return best;
-        }
         let key = |slot: Slot| (pieces[slot].len, pieces[slot].start);
-        if best == NONE || key(self.waiting) < key(best) { self.waiting } else { best }
+        let waits = self.waiting != NONE && fit(self.waiting);
+        if waits && (best == NONE || key(self.waiting) < key(best)) {
+            best = self.waiting;
+        }
+        let piece = Some(&pieces[best]).filter(|_| best != NONE)?;
+        Some((best, block.at(piece.start, piece.len)? - piece.start))
     }
 
     /// Shows pieces of at least `len` bytes, and perhaps some that are less: the one that waits, then

@@ -65,7 +65,7 @@ impl Arena {
             return None;
         }
         let fit = self.fit(size, align);
-        if self.ready.best(&self.pieces, fit) != NONE {
+        if self.ready.best(&self.pieces, fit).is_some() {
             // Another thread has made room since this one found none.
             return Some(pages);
         }

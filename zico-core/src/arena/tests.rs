@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use super::model::Model;
-use super::pieces::Piece;
+use super::pieces::{NONE, Piece};
 use super::*;
 
 const PAGE: u64 = 1 << 21;
