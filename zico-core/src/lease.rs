@@ -42,12 +42,11 @@ impl<D: Device> Ledger<D> {
         last: bool,
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
-        if let Some(cap) = self.beyond_cap(job, want) {
-            let shortage = self.shortage(job, want.asked, want.pages.len() as u64);
-            return Err(Denied::BeyondCap(shortage, cap));
-        }
-        if let Some(missing) = self.never_fits(job, want) {
-            return Err(Denied::Never(self.out_of_memory(job, want, missing)));
+        // Growth that stays may be one that never fits although it would be safe now.
+        if want.zone == Zone::Persistent
+            && let Some(denied) = self.refusal(job, want)
+        {
+            return Err(denied);
         }
         let mut backings = core::mem::take(&mut self.backings);
         let granted = self.choose(job, want, &mut backings)
@@ -55,7 +54,21 @@ impl<D: Device> Ledger<D> {
             && self.may_have(job, backings.len());
         let grant = granted.then(|| self.grant(job, want.zone, &mut backings, now));
         self.backings = backings;
-        grant.ok_or_else(|| self.deny(job, want, last, now))
+        if let Some(grant) = grant {
+            return Ok(grant);
+        }
+        Err(self.refusal(job, want).unwrap_or_else(|| self.deny(job, want, last, now)))
+    }
+
+    /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only can
+    /// be so of what stays.
+    fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
+        if let Some(cap) = self.beyond_cap(job, want) {
+            let shortage = self.shortage(job, want.asked, want.pages.len() as u64);
+            return Some(Denied::BeyondCap(shortage, cap));
+        }
+        let missing = self.never_fits(job, want)?;
+        Some(Denied::Never(self.out_of_memory(job, want, missing)))
     }
 
     /// Books the lease of these regions.
