@@ -171,7 +171,8 @@ impl Arena {
 
     /// The pages that a range touches; none if it ends before it begins.
     fn pages_of(&self, start: u64, end: u64) -> Range<u64> {
-        start >> self.page_shift..end.div_ceil(self.page_bytes())
+        let within = end & (self.page_bytes() - 1) != 0;
+        start >> self.page_shift..(end >> self.page_shift) + u64::from(within)
     }
 
     /// Takes over pages that have been backed.
