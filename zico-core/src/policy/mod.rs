@@ -8,7 +8,7 @@
 //!
 //! | policy | starts an iteration | from |
 //! |---|---|---|
-//! | [`TimeShift`] | at the first moment from which all waves fit (the default) | Zico, section 5 |
+//! | [`TimeShift`] | at the first moment from which all waves fit, the lightest first (the default) | Zico, section 5 |
 //! | [`Conservative`] | if all that may still come fits at once | this crate |
 //! | [`ModelBased`] | if the sampled waves fit up to the end of the other's iteration | Zico |
 //! | [`TickTock`] | while all others are in their backward pass | Zico's artifact |
