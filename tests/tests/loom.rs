@@ -18,8 +18,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 use zico_core::policy::{Exclusive, Policy, TimeShift};
-use zico_core::{AllocError, Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request};
-use zico_mock::{MockConfig, MockDevice};
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Ticks,
+};
+use zico_mock::{MockConfig, MockDevice, Utilisation};
 
 const REGION: Bytes = Bytes::mib(2);
 
@@ -264,21 +266,30 @@ fn iterations_take_turns() {
     });
 }
 
-/// Two threads look at the same fence at once: what it guards is freed once, and not lost.
+/// Two threads look at the same fence at once: what it guards is freed once, and not lost, and what
+/// the next one guards is not freed with it.
 #[test]
 fn two_threads_poll_one_fence() {
     loom::model(|| {
-        let (device, pool) = pool(1, TimeShift::default());
-        let job = join(&device, &pool);
-        let block = take(&pool, &job);
-        job.free(block).unwrap();
+        let (device, pool) = pool(2, TimeShift::default());
+        let stream = device.add_stream();
+        let job = pool.join("job", stream).unwrap();
+        let blocks = [take(&pool, &job), take(&pool, &job)];
+        for block in blocks {
+            device.launch(stream, Ticks::micros(10), Utilisation::FULL).unwrap();
+            job.free(block).unwrap();
+            pool.poll().unwrap();
+        }
+        device.advance_to(device.now().saturating_add(Ticks::micros(10)));
         let other = pool.clone();
         let polling = thread::spawn(move || other.poll().unwrap());
         pool.poll().unwrap();
         polling.join().unwrap();
-        pool.poll().unwrap();
         let books = pool.snapshot();
-        assert_eq!((books.free, books.jobs[0].held.draining), (REGION, Bytes::ZERO));
+        assert_eq!((books.free, books.jobs[0].held.draining), (REGION, REGION));
+        device.run_until_idle();
+        pool.poll().unwrap();
+        assert_eq!(pool.snapshot().free, Bytes::new(2 * REGION.value()));
         drop(job);
         all_came_back(&device, pool);
     });
