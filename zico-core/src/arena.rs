@@ -87,8 +87,8 @@ impl Arena {
     }
 
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
-    /// multiples of a granule, and `align` is a power of two.
-    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<Slot> {
+    /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins.
+    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<(Slot, u64)> {
         let (mut slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
         if self.pieces.is_full() {
             return None;
@@ -106,13 +106,19 @@ impl Arena {
         }
         let block = &mut self.pieces[slot];
         (block.kind, block.serial) = (Kind::Live, serial);
-        Some(slot)
+        Some((slot, block.start))
     }
 
-    /// Where a block begins.
+    /// Notes a number of a live block, where what is free has its place in a heap.
     #[inline]
-    pub(crate) fn start(&self, slot: Slot) -> u64 {
-        self.pieces[slot].start
+    pub(crate) fn note(&mut self, slot: Slot, number: u32) {
+        self.pieces[slot].links.child = number;
+    }
+
+    /// The number that was noted of a live block.
+    #[inline]
+    pub(crate) fn noted(&self, slot: Slot) -> u32 {
+        self.pieces[slot].links.child
     }
 
     /// A live block is no longer known by its serial, and its place not free yet.

@@ -5,11 +5,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::arena::{Arena, Slot};
+use crate::arena::Arena;
 use crate::block::{Block, Home, Request};
 use crate::device::Device;
 use crate::error::FreeError;
-use crate::habits::{self, Habits};
+use crate::habits::Habits;
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::planned::{Lesson, Placed, Planned};
@@ -60,8 +60,6 @@ pub(crate) struct Memory<D: Device> {
     /// Of the running iteration's allocations, and the mark that the last one of them has reached.
     pub(crate) signature: Signature,
     pub(crate) mark: Option<Mark>,
-    /// Of the blocks whose lifetime is noted, which allocation of its iteration each was, by slot.
-    numbers: [Vec<u32>; ARENAS],
     /// By serial.
     notes: BTreeMap<u64, Note<D::Stream>>,
     /// Blocks that have been freed and that other streams may still use.
@@ -97,7 +95,6 @@ impl<D: Device> Memory<D> {
             marker: None,
             signature: Signature::default(),
             mark: None,
-            numbers: [const { Vec::new() }; ARENAS],
             notes: BTreeMap::new(),
             parked: Vec::new(),
             unparking: 0,
@@ -195,8 +192,7 @@ impl<D: Device> Memory<D> {
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let arena = &mut self.arenas[lifetime.index()];
-        let slot = arena.place(size, align, serial)?;
-        let start = arena.start(slot);
+        let (slot, start) = arena.place(size, align, serial)?;
         if may_be_planned {
             self.planned.missed();
         }
@@ -205,8 +201,7 @@ impl<D: Device> Memory<D> {
             Some(told) => self.plans && told != Lifetime::Persistent && self.habits.is_inside(),
         };
         if learned {
-            let number = self.habits.made(size, align);
-            self.note(lifetime, slot, number);
+            arena.note(slot, self.habits.made(size, align));
         }
         if lifetime == Lifetime::Persistent {
             self.habits.keep(size);
@@ -224,15 +219,6 @@ impl<D: Device> Memory<D> {
     #[inline]
     fn lifetime(&self, request: Request, size: u64) -> Lifetime {
         request.lifetime().unwrap_or_else(|| self.habits.lifetime(size))
-    }
-
-    fn note(&mut self, lifetime: Lifetime, slot: Slot, number: u32) {
-        let numbers = &mut self.numbers[lifetime.index()];
-        let slot = slot as usize;
-        if slot >= numbers.len() {
-            numbers.resize(slot + 1, habits::NONE);
-        }
-        numbers[slot] = number;
     }
 
     /// A range lies within the address space, and a block within its range.
@@ -314,10 +300,9 @@ impl<D: Device> Memory<D> {
     #[inline]
     fn freed(&mut self, home: Home, serial: u64) {
         if home.is_learned()
-            && let Some(numbers) = self.numbers.get(home.zone().index())
+            && let Some(arena) = self.arenas.get(home.zone().index())
         {
-            let number = numbers.get(home.slot() as usize);
-            self.habits.freed(number.copied().unwrap_or(habits::NONE), serial);
+            self.habits.freed(arena.noted(home.slot()), serial);
         }
     }
 

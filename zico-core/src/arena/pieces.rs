@@ -53,6 +53,7 @@ pub(super) struct Piece {
     pub(super) prev: Slot,
     /// In a slot that is in no use, the next such slot.
     pub(super) next: Slot,
+    /// Of a free piece. A block's first one is what has been noted of it.
     pub(super) links: Links,
     pub(super) kind: Kind,
 }

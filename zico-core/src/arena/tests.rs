@@ -28,11 +28,6 @@ impl Random {
 }
 
 impl Arena {
-    fn put(&mut self, size: u64, align: u64, serial: u64) -> Option<(Slot, u64)> {
-        let slot = self.place(size, align, serial)?;
-        Some((slot, self.start(slot)))
-    }
-
     fn all(&self) -> Vec<(Slot, Piece)> {
         let mut all = Vec::new();
         let mut at = self.pieces[NONE].next;
@@ -98,7 +93,7 @@ impl Pair {
     fn alloc(&mut self, size: u64, align: u64) -> bool {
         loop {
             self.serial += 1;
-            let placed = self.arena.put(size, align, self.serial);
+            let placed = self.arena.place(size, align, self.serial);
             assert_eq!(placed.map(|(_, at)| at), self.model.place(size, align));
             if let Some((slot, at)) = placed {
                 self.live.push((slot, self.serial, at, size));
@@ -191,7 +186,7 @@ fn pages_can_come_late_and_go_to_another_block() {
             pair.model.back(&pages);
             pair.check();
             let size = random.size(2 * page);
-            let placed = pair.arena.put(size, align, step + 1);
+            let placed = pair.arena.place(size, align, step + 1);
             assert_eq!(placed.map(|(_, at)| at), pair.model.place(size, align));
             pair.live.extend(placed.map(|(slot, at)| (slot, step + 1, at, size)));
         } else if !pair.live.is_empty() {
@@ -208,7 +203,7 @@ fn pages_can_come_late_and_go_to_another_block() {
 fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
     let mut backed = 0;
     loop {
-        if let Some((slot, at)) = arena.put(size, GRANULE, 1) {
+        if let Some((slot, at)) = arena.place(size, GRANULE, 1) {
             return (slot, at, backed);
         }
         let pages = arena.plan(size, GRANULE, Vec::new()).unwrap();
@@ -265,7 +260,7 @@ fn a_full_range_is_no_place() {
 fn only_the_very_block_is_freed() {
     let mut arena = Arena::new(PAGE, 2 * PAGE);
     arena.back(&[0]);
-    let (slot, at) = arena.put(GRANULE, GRANULE, 7).unwrap();
+    let (slot, at) = arena.place(GRANULE, GRANULE, 7).unwrap();
     for (slot, serial) in [(slot, 6), (slot + 1, 7), (NONE, 0), (u32::MAX, 7)] {
         assert_eq!(arena.live_at(slot, serial), None);
     }
@@ -294,7 +289,7 @@ fn an_arena_knows_its_length_its_blocks_and_what_is_free() {
     assert_eq!(arena.largest_free(), Bytes::ZERO);
     let pages = arena.plan(3072, GRANULE, Vec::new()).unwrap();
     arena.back(&pages);
-    let slot = arena.place(3072, GRANULE, 5).unwrap();
+    let (slot, _) = arena.place(3072, GRANULE, 5).unwrap();
     assert_eq!(arena.largest_free(), Bytes::new(1024));
     assert_eq!(arena.live().collect::<Vec<_>>(), [(0, 3072, 5)]);
     assert_eq!(arena.live_at(slot, 5), Some((0, 3072)));
