@@ -88,12 +88,12 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 }
 
 #[library_benchmark]
-#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(695_248))]
-#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(355_317))]
-#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(903_471))]
-#[bench::leases(args = (leasing()), config = within(4_228_931))]
-#[bench::iterations(args = (idling()), config = within(5_719_207))]
-#[bench::resnet50(args = (repeating("resnet50")), config = within(2_450_693))]
+#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(683_206))]
+#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(349_186))]
+#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(885_200))]
+#[bench::leases(args = (leasing()), config = within(4_193_900))]
+#[bench::iterations(args = (idling()), config = within(5_719_206))]
+#[bench::resnet50(args = (repeating("resnet50")), config = within(2_436_760))]
 fn hot(mut set: Set) -> Set {
     let ops = std::mem::take(&mut set.ops);
     play(&mut set, &ops);

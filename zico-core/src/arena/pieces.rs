@@ -44,7 +44,9 @@ impl Kind {
     }
 }
 
+/// A cache line each: whoever looks at one looks at most of it.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Piece {
     pub(super) start: u64,
     pub(super) len: u64,
