@@ -165,7 +165,7 @@ impl Profile {
         if position >= self.length {
             return Regions::ZERO;
         }
-        self.demand_ahead[self.step_from(position)]
+        self.demand_ahead(self.step_from(position))
     }
 
     /// The largest demand from a step to the end of the iteration.
@@ -304,111 +304,4 @@ fn coarsened(mut steps: Vec<Step>) -> Vec<Step> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn step(progress: u32, at: u64, demand: u32) -> Step {
-        Step {
-            progress: Progress::new(progress),
-            at: Ticks::new(at),
-            demand: Regions::new(demand + 1),
-            leased: Regions::new(demand),
-        }
-    }
-
-    fn profile(steps: &[(u32, u64, u32)], operations: u32, length: u64) -> Profile {
-        let mut recorder = Recorder::default();
-        steps.iter().for_each(|&(progress, at, demand)| recorder.note(step(progress, at, demand)));
-        recorder.finish(Progress::new(operations), Ticks::new(length))
-    }
-
-    #[test]
-    fn progress_and_time_convert_into_each_other() {
-        let wave = profile(&[(0, 0, 1), (10, 100, 5), (30, 200, 2)], 40, 400);
-        for (progress, at) in
-            [(0, 0), (5, 50), (10, 100), (20, 150), (30, 200), (35, 300), (40, 400)]
-        {
-            assert_eq!(wave.position(Progress::new(progress)), Ticks::new(at));
-            assert_eq!(wave.progress_at(Ticks::new(at)), Progress::new(progress));
-        }
-        assert_eq!(wave.position(Progress::MAX), Ticks::new(400));
-        assert_eq!(wave.progress_at(Ticks::MAX), Progress::new(40));
-    }
-
-    #[test]
-    fn the_claim_is_the_largest_demand_still_ahead() {
-        let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 3)], 40, 400);
-        for (progress, claim) in [(0, 5), (10, 5), (19, 5), (20, 3), (39, 3), (100, 3)] {
-            assert_eq!(wave.claim_from(Progress::new(progress)), Regions::new(claim));
-        }
-        assert_eq!((wave.claim(), wave.peak()), (Regions::new(5), Regions::new(6)));
-    }
-
-    #[test]
-    fn a_peak_shorter_than_any_step_survives_coarsening() {
-        let many = (0..5000).map(|i| step(i, u64::from(i), if i == 2500 { 900 } else { i % 7 }));
-        let mut recorder = Recorder::default();
-        many.for_each(|step| recorder.note(step));
-        let wave = recorder.finish(Progress::new(5000), Ticks::new(5000));
-        assert!(wave.steps().len() <= MAX_STEPS);
-        assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));
-        assert_eq!(wave.claim_from(Progress::new(2500)), Regions::new(900));
-        assert!(
-            wave.claim_from(Progress::new(2600)) < Regions::new(20),
-            "the peak stays where it was"
-        );
-    }
-
-    #[test]
-    fn an_iteration_that_does_not_end_takes_bounded_memory() {
-        let mut recorder = Recorder::default();
-        for i in 0..200_000 {
-            recorder.note(step(i, u64::from(i), if i == 2500 { 900 } else { i % 7 }));
-            assert!(recorder.steps.len() <= MAX_NOTED);
-        }
-        let wave = recorder.finish(Progress::new(200_000), Ticks::new(200_000));
-        assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));
-        assert!(wave.claim_from(Progress::new(20_000)) < Regions::new(20));
-    }
-
-    #[test]
-    fn the_crest_is_where_the_demand_is_highest() {
-        let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 5)], 40, 400);
-        assert_eq!((wave.crest_begins(), wave.crest_ends()), (Ticks::new(100), Ticks::new(150)));
-        for (at, here, ahead) in
-            [(0, 2, 6), (120, 6, 6), (150, 3, 6), (200, 6, 6), (399, 6, 6), (400, 0, 0)]
-        {
-            let at = Ticks::new(at);
-            assert_eq!(wave.demand_at(at), Regions::new(here));
-            assert_eq!(wave.demand_from(at), Regions::new(ahead));
-        }
-        let fallen = profile(&[(0, 0, 9), (10, 100, 4), (20, 150, 2)], 40, 400);
-        assert_eq!(fallen.demand_from(Ticks::new(100)), Regions::new(5));
-    }
-
-    #[test]
-    fn a_declared_maximum_is_a_wave_that_does_not_end() {
-        let wave = Profile::flat(Regions::new(7));
-        assert_eq!((wave.peak(), wave.claim()), (Regions::new(7), Regions::new(7)));
-        let far = wave.position(Progress::new(1 << 20));
-        assert_eq!(wave.demand_at(far), Regions::new(7));
-        assert_eq!(wave.claim_from(Progress::new(1 << 30)), Regions::new(7));
-    }
-
-    fn demand_at(profile: &Profile, progress: Progress) -> Regions {
-        profile.steps[profile.step_at(progress)].demand
-    }
-
-    #[test]
-    fn an_envelope_is_never_below_either() {
-        let long = profile(&[(0, 0, 1), (50, 100, 9), (60, 120, 1)], 100, 200);
-        let short = profile(&[(0, 0, 2), (10, 10, 4), (25, 30, 0)], 50, 60);
-        let both = long.envelope(&short);
-        assert_eq!((both.operations(), both.length()), (long.operations(), long.length()));
-        for p in 0..100 {
-            let here = demand_at(&both, Progress::new(p));
-            assert!(here >= demand_at(&long, Progress::new(p)));
-            assert!(here >= demand_at(&short, Progress::new(p / 2)));
-        }
-    }
-}
+mod tests;

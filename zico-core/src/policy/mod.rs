@@ -128,9 +128,13 @@ impl<'a> View<'a> {
 
     /// The other jobs' running iterations, in the order in which the jobs joined.
     pub fn running(&self) -> impl Iterator<Item = &'a Tenant> + use<'a> {
+        self.others().map(|(_, job)| job).filter(|job| job.is_running())
+    }
+
+    /// The other jobs, and which they are.
+    fn others(&self) -> impl Iterator<Item = (usize, &'a Tenant)> + use<'a> {
         let candidate = self.candidate;
-        let others = self.jobs.iter().enumerate().filter(move |&(i, _)| i != candidate);
-        others.map(|(_, job)| job).filter(|job| job.is_running())
+        self.jobs.iter().enumerate().filter(move |&(job, _)| job != candidate)
     }
 
     /// The candidate's profile, if every running iteration has one as well.

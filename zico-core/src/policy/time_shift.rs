@@ -93,12 +93,9 @@ impl TimeShift {
         let low = view.room.checked_sub(own.peak())?;
         let kept = self.set_aside(own, view, low);
         let (room, low) = (view.room.saturating_sub(kept), low.saturating_sub(kept));
-        if self.ahead(view) <= low {
-            return Some(Ticks::ZERO);
-        }
         let mut sum = core::mem::take(&mut self.sum);
         sum.begin(self.others(view), low);
-        let delay = first_fit(own, &mut sum, view, room);
+        let delay = if sum.is_low() { Ticks::ZERO } else { first_fit(own, &mut sum, view, room) };
         self.sum = sum;
         Some(delay)
     }
@@ -109,10 +106,8 @@ impl TimeShift {
         self.aside.clear();
         self.aside.resize(view.jobs.len(), false);
         let mut kept = Regions::ZERO;
-        for (job, tenant) in view.jobs.iter().enumerate() {
-            let Some(profile) = measured(tenant).filter(|_| job != view.candidate) else {
-                continue;
-            };
+        for (job, tenant) in view.others() {
+            let Some(profile) = measured(tenant) else { continue };
             let is_short = profile.length().value().saturating_mul(MANY) <= own.length().value();
             let more = kept.saturating_add(profile.peak());
             if is_short && more <= left {
@@ -124,16 +119,7 @@ impl TimeShift {
 
     /// The running iterations that no room is kept for.
     fn others<'a>(&self, view: &View<'a>) -> impl Iterator<Item = (usize, &'a Tenant)> {
-        let candidate = view.candidate;
-        let others = view.jobs.iter().enumerate().filter(move |&(job, _)| job != candidate);
-        others.filter(|&(job, tenant)| tenant.is_running() && !self.aside[job])
-    }
-
-    /// The most that they could come to take if all were to peak at once.
-    fn ahead(&self, view: &View<'_>) -> Regions {
-        let ahead = |job: &Tenant| Some(job.profile.as_ref()?.demand_from(job.position()));
-        let all = self.others(view).filter_map(|(_, job)| ahead(job));
-        all.fold(Regions::ZERO, Regions::saturating_add)
+        view.others().filter(|&(job, tenant)| tenant.is_running() && !self.aside[job])
     }
 }
 
@@ -150,8 +136,7 @@ fn weight(job: &Tenant) -> MemoryTime {
 /// Whether there is a third job beside the candidate and one that runs: one that runs as well, or has
 /// run and so will come again.
 fn third(view: &View<'_>) -> bool {
-    let others = view.jobs.iter().enumerate().filter(|&(i, _)| i != view.candidate);
-    others.filter(|(_, job)| job.is_running() || job.profile.is_some()).count() > 1
+    view.others().filter(|(_, job)| job.is_running() || job.profile.is_some()).count() > 1
 }
 
 /// The smallest delay at which an iteration fits beside others, if it does when they are over.

@@ -3,9 +3,10 @@
 //! the same model, and what zico reaches in a replay.
 //!
 //! *best*: exact for two jobs; for three between the bounds given. *first fit*: the time shift on the
-//! model, in the order of asking. *lost*: what it loses against the best (for three jobs against the bound from above, and so at
-//! most). *ahead*: first fit that looks ahead, on the model. *no run-ahead*: the replay with a host that takes no time and waits for each launch, so that
-//! what it leaves out is draining, coarse profiles and regions that have to be moved. *replay*: the usual
+//! model, in the order of asking. *lost*: what it loses against the best (for three jobs against the
+//! bound from above, and so at most). *ahead*: first fit that looks ahead, on the model. *no run-ahead*:
+//! the replay with a host that takes no time and waits for each launch, so that what it leaves out is
+//! draining, coarse profiles and regions that have to be moved. *replay*: the usual
 //! machine without jitter. *beyond*: what the replay loses against first fit on the model. First
 //! iterations are left out: all figures are the difference of two replays of different length. Of each
 //! trace the second iteration is repeated.

@@ -75,7 +75,7 @@ impl Sum {
 
     /// Adds up until this moment. O(pieces x iterations).
     pub(super) fn extend_to(&mut self, view: &View<'_>, until: Ticks) {
-        while self.pieces.last().is_none_or(|last| last.end < until) && self.ahead > self.low {
+        while self.pieces.last().is_none_or(|last| last.end < until) && !self.is_low() {
             let Some((at, end)) = self.soonest() else { break };
             let counts = if self.demand > self.low { self.demand } else { Regions::ZERO };
             match self.pieces.last_mut() {
@@ -106,6 +106,11 @@ impl Sum {
             if end < best.1 { (at, end) } else { best }
         };
         Some((1..).zip(rest).fold((0, first), sooner))
+    }
+
+    /// Whether what is still to be added up counts as nothing.
+    pub(super) fn is_low(&self) -> bool {
+        self.ahead <= self.low
     }
 
     /// Whether they take more than `left` at any time up to which they have been added up.
