@@ -87,38 +87,47 @@ impl Arena {
     }
 
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
-    /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins.
-    pub(crate) fn place(&mut self, size: u64, align: u64, serial: u64) -> Option<(Slot, u64)> {
+    /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins. A number
+    /// is noted of it.
+    pub(crate) fn place(
+        &mut self,
+        size: u64,
+        align: u64,
+        serial: u64,
+        number: u32,
+    ) -> Option<(Slot, u64)> {
         let (mut slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
         if self.pieces.is_full() {
             return None;
         }
-        self.ready.remove(&mut self.pieces, slot);
-        let piece = &self.pieces[slot];
-        if gap + size < piece.len {
-            let front = self.pieces.split_front(slot, gap + size);
-            self.ready.insert(&mut self.pieces, slot);
-            slot = front;
-        }
         if gap > 0 {
-            let front = self.pieces.split_front(slot, gap);
-            self.ready.insert(&mut self.pieces, front);
+            slot = self.cut_gap(slot, gap);
         }
-        let block = &mut self.pieces[slot];
-        (block.kind, block.serial) = (Kind::Live, serial);
-        Some((slot, block.start))
+        let piece = &self.pieces[slot];
+        if size < piece.len {
+            self.ready.take_aside(&mut self.pieces, slot);
+            return Some(self.pieces.cut_block(slot, size, serial, number));
+        }
+        let start = piece.start;
+        self.ready.remove(&mut self.pieces, slot);
+        self.pieces[slot].become_block(serial, number);
+        Some((slot, start))
     }
 
-    /// Notes a number of a live block, where what is free has its place in a heap.
-    #[inline]
-    pub(crate) fn note(&mut self, slot: Slot, number: u32) {
-        self.pieces[slot].links.child = number;
+    /// Cuts the bytes off a ready piece that lie before the place of a block. They wait to be put into
+    /// a bin, then what is left.
+    #[cold]
+    fn cut_gap(&mut self, slot: Slot, gap: u64) -> Slot {
+        self.ready.take_aside(&mut self.pieces, slot);
+        let front = self.pieces.split_front(slot, gap);
+        self.ready.insert(&mut self.pieces, front);
+        slot
     }
 
     /// The number that was noted of a live block.
     #[inline]
     pub(crate) fn noted(&self, slot: Slot) -> u32 {
-        self.pieces[slot].links.child
+        self.pieces[slot].noted()
     }
 
     /// A live block is no longer known by its serial, and its place not free yet.
@@ -138,10 +147,11 @@ impl Arena {
         Bytes::new(ready.map(|piece| piece.len).max().unwrap_or(0))
     }
 
-    /// Where the live block with this serial begins, and its length, if the slot has it.
+    /// The live block with this serial, if the slot has it.
     #[inline]
-    pub(crate) fn live_at(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        self.pieces.live(slot, serial).map(|block| (block.start, block.len))
+    pub(crate) fn live_at(&self, slot: Slot, serial: u64) -> Option<Live> {
+        let block = self.pieces.live(slot, serial)?;
+        Some(Live { start: block.start, len: block.len, number: block.noted() })
     }
 
     /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
@@ -196,6 +206,14 @@ impl Arena {
     const fn page_bytes(&self) -> u64 {
         1 << self.page_shift
     }
+}
+
+/// A live block: where it is, and the number that has been noted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    pub(crate) number: u32,
 }
 
 /// What a block needs of its place.

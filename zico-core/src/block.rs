@@ -66,7 +66,7 @@ pub struct Block {
     pub(crate) home: Home,
 }
 
-/// Which zone has a block, in which slot, and whether its lifetime is being learned. One word: handles
+/// Which zone has a block, and in which slot. One word: handles
 /// are copied at once after they have been made, and a word that was written in parts stalls whoever
 /// reads it whole. Never zero, so that one with an address is returned in two registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,8 +74,8 @@ pub(crate) struct Home(NonZeroU64);
 
 impl Home {
     #[inline]
-    pub(crate) const fn new(zone: Zone, slot: Slot, learned: bool) -> Self {
-        let word = (slot as u64) << 3 | (learned as u64) << 2 | zone.index() as u64;
+    pub(crate) const fn new(zone: Zone, slot: Slot) -> Self {
+        let word = (slot as u64) << 2 | zone.index() as u64;
         Self(NonZeroU64::MIN.saturating_add(word))
     }
 
@@ -89,11 +89,6 @@ impl Home {
         }
     }
 
-    #[inline]
-    pub(crate) const fn is_learned(self) -> bool {
-        self.word() & 4 != 0
-    }
-
     const fn word(self) -> u64 {
         self.0.get() - 1
     }
@@ -101,7 +96,7 @@ impl Home {
     #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
     #[inline]
     pub(crate) const fn slot(self) -> Slot {
-        (self.word() >> 3) as Slot
+        (self.word() >> 2) as Slot
     }
 }
 

@@ -41,12 +41,11 @@ impl<D: Device> Job<D> {
             }
             memory.wanted = want.pages;
             // Even if there was nothing to be had: another thread may have freed something.
-            let place = memory.place(request, size, align, decided);
-            let block = place.map(|place| memory.book(request, size, place));
+            let block = memory.alloc(request, size, align, decided);
             let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
             memory.hungry |= busy && block.is_none();
             let order = !ordered && !memory.parked.is_empty();
-            let mark = memory.mark.take();
+            let mark = memory.mark().filter(|_| block.is_some());
             let watched = block.is_some() && self.pulse.tick();
             let short = matches!(leased, Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)));
             // What a plan keeps for those who come next is of more use now.

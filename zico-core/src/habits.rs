@@ -100,15 +100,20 @@ impl Habits {
         if persists { Lifetime::Persistent } else { Lifetime::Iteration }
     }
 
-    /// An allocation of the iteration has been made: its number.
+    /// The number of the next allocation of the iteration.
+    #[expect(clippy::cast_possible_truncation, reason = "it is less than `MOST`")]
     #[inline]
-    pub(crate) fn made(&mut self, size: u64, align: u64) -> u32 {
-        if !self.inside || self.now.len() >= MOST {
-            return NONE;
+    pub(crate) const fn next(&self) -> u32 {
+        let next = self.now.len();
+        if self.inside && next < MOST { next as u32 } else { NONE }
+    }
+
+    /// An allocation of the iteration has been made, which had this number.
+    #[inline]
+    pub(crate) fn made(&mut self, number: u32, size: u64, align: u64) {
+        if number != NONE {
+            self.now.push(Habit::new(size, align));
         }
-        let number = u32::try_from(self.now.len()).unwrap_or(NONE);
-        self.now.push(Habit::new(size, align));
-        number
     }
 
     /// Allocations that have been made as a plan foresaw, until now.
@@ -190,7 +195,9 @@ mod tests {
 
         fn alloc(&mut self, size: u64) -> (u32, u64) {
             self.serial += 1;
-            (self.habits.made(size, 512), self.serial)
+            let number = self.habits.next();
+            self.habits.made(number, size, 512);
+            (number, self.serial)
         }
 
         fn free(&mut self, (number, serial): (u32, u64)) {

@@ -146,34 +146,48 @@ impl<D: Device> Job<D> {
     /// changed then, and the call can be repeated.
     #[inline]
     pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
-        let align = request.align.value();
-        let valid = align.is_power_of_two() && align <= self.shared.region.value();
-        let (align, size) = (align.max(GRANULE), request.bytes.value().max(1));
-        let (Some(size), true) = (size.checked_next_multiple_of(GRANULE), valid) else {
+        let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
+        let (Some(size), Some(align)) = (size, self.alignment(request)) else {
             return Err(self.invalid(request));
         };
         let mut memory = self.memory.lock();
-        if memory.marker.is_some() {
+        if memory.is_due() {
             drop(memory);
-            self.mark(request, size)?;
+            self.prepare(request, size)?;
             memory = self.memory.lock();
         }
-        if let Some(mark) = memory.first_mark(size) {
-            // While the iteration has nothing yet its claim may rise as high as it has to.
-            drop(memory);
-            self.show(mark);
-            memory = self.memory.lock();
-        }
-        let Some(place) = memory.place(request, size, align, None) else {
+        let Some(block) = memory.alloc(request, size, align, None) else {
             drop(memory);
             return self.grow_and_place(request, size, align);
         };
-        let block = memory.book(request, size, place);
-        let mark = memory.mark.take();
+        let mark = memory.mark();
         let watched = self.pulse.tick();
         drop(memory);
         self.made(mark, watched);
         Ok(block)
+    }
+
+    /// The alignment that a request gets, if it may ask for that.
+    #[inline]
+    fn alignment(&self, request: Request) -> Option<u64> {
+        let align = request.align.value();
+        let valid = align.is_power_of_two() && align <= self.shared.region.value();
+        // Most ask for none.
+        (align == GRANULE || valid).then_some(align.max(GRANULE))
+    }
+
+    /// Before an allocation that may begin an iteration, or is the first of one.
+    #[cold]
+    fn prepare(&self, request: Request, size: u64) -> Result<(), AllocError<D::Error>> {
+        if self.memory.lock().marker.is_some() {
+            self.mark(request, size)?;
+        }
+        let mark = self.memory.lock().first_mark(size);
+        if let Some(mark) = mark {
+            // While the iteration has nothing yet its claim may rise as high as it has to.
+            self.show(mark);
+        }
+        Ok(())
     }
 
     /// An allocation has been made, maybe one that shows what the iteration is like, or that somebody

@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::block::{Block, Home, Request};
 use crate::device::Device;
 use crate::error::FreeError;
-use crate::habits::Habits;
+use crate::habits::{Habits, NONE};
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::planned::{Lesson, Placed, Planned};
@@ -57,9 +57,8 @@ pub(crate) struct Memory<D: Device> {
     habits: Habits,
     /// Of a job that does not mark its iterations.
     pub(crate) marker: Option<Box<Marker>>,
-    /// Of the running iteration's allocations, and the mark that the last one of them has reached.
+    /// Of the running iteration's allocations.
     pub(crate) signature: Signature,
-    pub(crate) mark: Option<Mark>,
     /// By serial.
     notes: BTreeMap<u64, Note<D::Stream>>,
     /// Blocks that have been freed and that other streams may still use.
@@ -94,7 +93,6 @@ impl<D: Device> Memory<D> {
             habits: Habits::default(),
             marker: None,
             signature: Signature::default(),
-            mark: None,
             notes: BTreeMap::new(),
             parked: Vec::new(),
             unparking: 0,
@@ -107,7 +105,7 @@ impl<D: Device> Memory<D> {
     pub(crate) fn begin(&mut self, told: Option<u64>) {
         self.habits.begin(self.serial + 1);
         self.planned.begin(told);
-        (self.signature, self.mark) = (Signature::default(), None);
+        self.signature = Signature::default();
     }
 
     /// The iteration ends. What is to be planned because of it, if anything is.
@@ -121,8 +119,13 @@ impl<D: Device> Memory<D> {
         self.habits.is_inside()
     }
 
-    /// The first mark of the running iteration, if an allocation of this size is to be its first.
+    /// Whether something has to happen before the next allocation.
     #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.marker.is_some() || self.signature.is_empty() && self.habits.is_inside()
+    }
+
+    /// The first mark of the running iteration, if an allocation of this size is to be its first.
     pub(crate) fn first_mark(&self, size: u64) -> Option<Mark> {
         self.signature.first(size).filter(|_| self.habits.is_inside())
     }
@@ -168,45 +171,68 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// Places a block where all is backed: as planned, or else where it fits best, in the arena of the
-    /// lifetime that was decided for it if pages have been leased there. It is to be
-    /// [booked](Self::book).
-    #[inline]
-    pub(crate) fn place(
+    /// Allocates where all is backed: as planned, or else where it fits best, in the arena of the lifetime
+    /// that was decided for it if pages have been leased there.
+    // Inlined, so that the handle is written where the caller's caller wants to have it.
+    #[inline(always)]
+    pub(crate) fn alloc(
         &mut self,
         request: Request,
         size: u64,
         align: u64,
         decided: Option<Lifetime>,
-    ) -> Option<(Home, Addr)> {
+    ) -> Option<Block> {
+        let Request { bytes, name, .. } = request;
         let serial = self.serial + 1;
+        let (home, address) = self.place(request, size, align, decided, serial)?;
+        self.serial = serial;
+        if let Some(marker) = &mut self.marker {
+            marker.made(size, self.tally.allocated());
+        }
+        self.tally.place(bytes, Bytes::new(size));
+        if self.habits.is_inside() {
+            self.signature.push(size);
+        }
+        if name.is_some() {
+            self.notes.insert(serial, Note { name, streams: Vec::new() });
+        }
+        Some(Block { address, bytes, serial, job: self.job, home })
+    }
+
+    /// Places the block that is to have this serial.
+    #[inline(always)]
+    fn place(
+        &mut self,
+        request: Request,
+        size: u64,
+        align: u64,
+        decided: Option<Lifetime>,
+        serial: u64,
+    ) -> Option<(Home, Addr)> {
         let may_be_planned = self.may_be_planned(request);
         if may_be_planned && decided.is_none() {
             match self.planned.place(&mut self.habits, size, align, serial) {
-                Placed::At(slot, start) => {
-                    return self.at(Home::new(Zone::Planned, slot, true), start);
-                }
+                Placed::At(slot, start) => return self.at(Home::new(Zone::Planned, slot), start),
                 Placed::Bare => return None,
                 Placed::Elsewhere => {}
             }
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
-        let arena = &mut self.arenas[lifetime.index()];
-        let (slot, start) = arena.place(size, align, serial)?;
-        if may_be_planned {
-            self.planned.missed();
-        }
         let learned = match request.lifetime() {
             None => true,
-            Some(told) => self.plans && told != Lifetime::Persistent && self.habits.is_inside(),
+            Some(told) => self.plans && told != Lifetime::Persistent,
         };
-        if learned {
-            arena.note(slot, self.habits.made(size, align));
+        let number = if learned { self.habits.next() } else { NONE };
+        let arena = &mut self.arenas[lifetime.index()];
+        let (slot, start) = arena.place(size, align, serial, number)?;
+        self.habits.made(number, size, align);
+        if may_be_planned {
+            self.planned.missed();
         }
         if lifetime == Lifetime::Persistent {
             self.habits.keep(size);
         }
-        self.at(Home::new(lifetime.into(), slot, learned), start)
+        self.at(Home::new(lifetime.into(), slot), start)
     }
 
     /// Whether it is one that the plan which is followed may have foreseen.
@@ -227,82 +253,87 @@ impl<D: Device> Memory<D> {
         Some((home, self.bases[home.zone().index()].checked_add(Bytes::new(start))?))
     }
 
-    /// A block has been placed: its handle.
-    // Inlined, so that it is written where its caller wants to have it, and not read again at once.
-    #[inline(always)]
-    pub(crate) fn book(
-        &mut self,
-        request: Request,
-        size: u64,
-        (home, address): (Home, Addr),
-    ) -> Block {
-        let Request { bytes, name, .. } = request;
-        self.serial += 1;
-        let serial = self.serial;
-        if let Some(marker) = &mut self.marker {
-            marker.made(size, self.tally.allocated());
-        }
-        self.tally.place(bytes, Bytes::new(size));
-        if self.habits.is_inside() {
-            self.mark = self.signature.push(size);
-        }
-        if name.is_some() {
-            self.notes.insert(serial, Note { name, streams: Vec::new() });
-        }
-        Block { address, bytes, serial, job: self.job, home }
+    /// The mark that the last allocation of the running iteration has reached, if any.
+    #[inline]
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        self.signature.mark().filter(|_| self.habits.is_inside())
     }
 
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<Freed<D>, FreeError> {
-        let Block { home, serial, .. } = block;
-        let size = self.check(block)?;
+        let Block { home, serial, bytes, .. } = block;
+        if !self.notes.is_empty()
+            && let Some(parked) = self.forget(block)?
+        {
+            return Ok(Freed::Parked(parked));
+        }
+        let zone = home.zone();
+        let (slot, at) = (home.slot(), self.offset(block, zone));
+        let (size, pages) = match self.arenas.get_mut(zone.index()) {
+            Some(arena) => {
+                let Some(live) = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)
+                else {
+                    return Err(self.not_live(block.address));
+                };
+                self.habits.freed(live.number, serial);
+                (live.len, arena.free(slot))
+            }
+            None => {
+                let live = self.planned.live(slot, serial);
+                let Some((_, len)) = live.filter(|&(start, _)| Some(start) == at) else {
+                    return Err(self.not_live(block.address));
+                };
+                (len, self.planned.free(&mut self.habits, slot, serial))
+            }
+        };
         if let Some(marker) = &mut self.marker {
             marker.freed = true;
         }
-        self.tally.free(block.bytes, size);
-        if !self.notes.is_empty()
-            && let Some(Note { streams, .. }) = self.notes.remove(&serial)
-            && !streams.is_empty()
-        {
-            self.park(home, serial);
-            self.tally.park(size);
-            let waits = streams.into_iter().map(Wait::new).collect();
-            return Ok(Freed::Parked(Parked { home, serial, size, waits }));
-        }
-        Ok(Freed::Pages(home.zone(), self.take_back(home, serial)))
+        self.tally.free(bytes, Bytes::new(size));
+        Ok(Freed::Pages(zone, pages))
     }
 
-    /// What a parked block waited for has passed. The pages that this leaves empty.
-    pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
-        self.tally.release(parked.size);
-        self.take_back(parked.home, parked.serial)
+    /// Forgets what was noted of a block that is being freed. If other streams use it, it has been freed
+    /// then, and waits for them.
+    #[cold]
+    fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
+        let Block { home, serial, bytes, .. } = block;
+        let size = self.check(block)?;
+        let streams = self.notes.remove(&serial).map(|note| note.streams).unwrap_or_default();
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        if let Some(marker) = &mut self.marker {
+            marker.freed = true;
+        }
+        self.tally.free(bytes, size);
+        self.park(home, serial);
+        self.tally.park(size);
+        let waits = streams.into_iter().map(Wait::new).collect();
+        Ok(Some(Parked { home, serial, size, waits }))
     }
 
     fn park(&mut self, home: Home, serial: u64) {
         match self.arenas.get_mut(home.zone().index()) {
-            Some(arena) => arena.park(home.slot()),
+            Some(arena) => {
+                // It has been freed, though its place is not free before it is released.
+                self.habits.freed(arena.noted(home.slot()), serial);
+                arena.park(home.slot());
+            }
             None => self.planned.park(home.slot(), serial),
         }
-        // It has been freed, though its place is not free before it is released.
-        self.freed(home, serial);
     }
 
-    #[inline]
-    fn take_back(&mut self, home: Home, serial: u64) -> Range<u64> {
-        self.freed(home, serial);
+    /// What a parked block waited for has passed. The pages that this leaves empty.
+    pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
+        let &Parked { home, serial, size, .. } = parked;
+        self.tally.release(size);
         match self.arenas.get_mut(home.zone().index()) {
-            Some(arena) => arena.free(home.slot()),
+            Some(arena) => {
+                self.habits.freed(arena.noted(home.slot()), serial);
+                arena.free(home.slot())
+            }
             None => self.planned.free(&mut self.habits, home.slot(), serial),
-        }
-    }
-
-    /// Notes how long a block has lived that lies in an arena.
-    #[inline]
-    fn freed(&mut self, home: Home, serial: u64) {
-        if home.is_learned()
-            && let Some(arena) = self.arenas.get(home.zone().index())
-        {
-            self.habits.freed(arena.noted(home.slot()), serial);
         }
     }
 
@@ -350,19 +381,24 @@ impl<D: Device> Memory<D> {
     }
 
     /// The size of a block that is one of the job's and live.
-    #[inline]
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
         let Block { address, serial, home, .. } = block;
-        let (zone, slot) = (home.zone().index(), home.slot());
-        let at = address.offset_from(self.bases[zone]).filter(|_| block.job == self.job);
-        let live = match self.arenas.get(zone) {
-            Some(arena) => arena.live_at(slot, serial),
+        let (zone, slot) = (home.zone(), home.slot());
+        let live = match self.arenas.get(zone.index()) {
+            Some(arena) => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
             None => self.planned.live(slot, serial),
         };
         match live {
-            Some((start, len)) if at == Some(Bytes::new(start)) => Ok(Bytes::new(len)),
+            Some((start, len)) if Some(start) == self.offset(block, zone) => Ok(Bytes::new(len)),
             _ => Err(self.not_live(address)),
         }
+    }
+
+    /// Where in a zone a block of this job says that it is.
+    #[inline]
+    fn offset(&self, block: Block, zone: Zone) -> Option<u64> {
+        let at = block.address.offset_from(self.bases[zone.index()]);
+        at.filter(|_| block.job == self.job).map(Bytes::value)
     }
 
     /// Why a block that is not there cannot be freed.

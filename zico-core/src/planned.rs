@@ -195,7 +195,10 @@ impl Planned {
             self.spare -= u32::from(*page == BACKED);
             *page += 1;
         }
-        let number = if self.exact { self.number() } else { habits.made(size, align) };
+        let number = if self.exact { self.number() } else { habits.next() };
+        if !self.exact {
+            habits.made(number, size, align);
+        }
         self.slots[slot as usize] = Tenant { serial, number, parked: false, keeps };
         (self.cursor, self.slip) = (self.cursor + 1, 0);
         self.placed += 1;

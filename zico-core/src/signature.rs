@@ -20,17 +20,27 @@ pub(crate) struct Mark {
 }
 
 impl Signature {
-    /// The mark that an allocation of this size would be, if it is to be the first one.
+    /// No allocation has been made.
     #[inline]
-    pub(crate) fn first(self, size: u64) -> Option<Mark> {
-        (self.allocations == 0).then(|| Mark { power: 0, hash: mixed(self.hash, size) })
+    pub(crate) const fn is_empty(self) -> bool {
+        self.allocations == 0
     }
 
-    /// One more allocation, of this size. A mark if it is one of those after which there is one. O(1).
+    /// The mark that an allocation of this size would be, if it is to be the first one.
+    pub(crate) fn first(mut self, size: u64) -> Option<Mark> {
+        self.is_empty().then(|| self.push(size)).and_then(|()| self.mark())
+    }
+
+    /// One more allocation, of this size. O(1).
     #[inline]
-    pub(crate) fn push(&mut self, size: u64) -> Option<Mark> {
+    pub(crate) fn push(&mut self, size: u64) {
         self.hash = mixed(self.hash, size);
         self.allocations = self.allocations.saturating_add(1);
+    }
+
+    /// The mark that the last allocation has reached, if it is one of those after which there is one.
+    #[inline]
+    pub(crate) fn mark(self) -> Option<Mark> {
         let is_mark = self.allocations.is_power_of_two();
         is_mark.then(|| Mark { power: self.allocations.trailing_zeros(), hash: self.hash })
     }
@@ -51,7 +61,11 @@ mod tests {
 
     fn marks(sizes: &[u64]) -> (Signature, Vec<Mark>) {
         let mut signature = Signature::default();
-        let marks = sizes.iter().filter_map(|&size| signature.push(size)).collect();
+        let mut push = |&size| {
+            signature.push(size);
+            signature.mark()
+        };
+        let marks = sizes.iter().filter_map(&mut push).collect();
         (signature, marks)
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Bins {
 impl Bins {
     /// Bins for lengths in units of 2^`shift`, of their own for those up to about `longest`.
     pub(super) fn new(shift: u32, longest: u64) -> Self {
-        let last = usize::try_from(longest >> shift).unwrap_or(usize::MAX).min(Bitmap::MOST - 1);
+        let last = bin(longest >> shift);
         Self {
             shift,
             last,
@@ -47,7 +47,7 @@ impl Bins {
 
     #[inline]
     fn bin(&self, len: u64) -> usize {
-        usize::try_from(len >> self.shift).unwrap_or(usize::MAX).min(self.last)
+        bin(len >> self.shift).min(self.last)
     }
 
     /// Adds a piece. Its start and length stay the same until it is taken out.
@@ -66,6 +66,15 @@ impl Bins {
             self.filled.insert(bin);
         }
         *top = heap::push(pieces, *top, slot);
+    }
+
+    /// Takes a piece out of its bin, to wait outside: its start and length are about to change.
+    #[inline]
+    pub(super) fn take_aside(&mut self, pieces: &mut Pieces, slot: Slot) {
+        if slot != self.waiting {
+            self.remove_from_bin(pieces, slot);
+            self.insert(pieces, slot);
+        }
     }
 
     /// Takes a piece out.
@@ -106,20 +115,27 @@ impl Bins {
     /// asked for.
     #[inline(always)]
     fn tightest(&self, pieces: &Pieces, Fit { size, align, .. }: Fit) -> Option<Slot> {
-        let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
-        if align > 1 << self.shift || bin == self.last {
+        if align > 1 << self.shift {
             return None;
         }
-        let top = self.tops.get(bin).copied().unwrap_or(NONE);
-        // Where none waits that is the guard, whose length is nothing.
-        let waiting = &pieces[self.waiting];
-        if waiting.len < size {
-            return Some(top);
+        let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
+        let mut top = self.tops.get(bin).copied().unwrap_or(NONE);
+        if pieces[top].len < size {
+            top = self.tightest_of(pieces, bin, size);
         }
-        let others = (bin as u64) << self.shift;
-        let behind =
-            others < waiting.len || others == waiting.len && pieces[top].start < waiting.start;
-        Some(if behind && top != NONE { top } else { self.waiting })
+        let waiting = &pieces[self.waiting];
+        let top_piece = &pieces[top];
+        // Where none waits that is the guard, whose length is nothing.
+        let first = waiting.len >= size && (top == NONE || (waiting.len, waiting.start) < (top_piece.len, top_piece.start));
+        Some(if first { self.waiting } else { top })
+    }
+
+    /// The tightest piece from a bin on.
+    fn tightest_of(&self, pieces: &Pieces, bin: usize, size: u64) -> Slot {
+        let Some(&top) = self.tops.get(bin) else { return NONE };
+        let best = heap::first(pieces, top, |slot| pieces[slot].len >= size);
+        if best != NONE { return best; }
+        self.filled.at_least(bin + 1).map_or(NONE, |bin| self.tops[bin])
     }
 
     /// The same as [`best`](Self::best) where not every piece of a bin will do. O(pieces that do not).
@@ -171,4 +187,12 @@ impl Bins {
         }
         ControlFlow::Continue(())
     }
+}
+
+const M: u32 = 11;
+#[expect(clippy::cast_possible_truncation)]
+#[inline]
+const fn bin(units: u64) -> usize {
+    let shift = (units | 1 << M).ilog2() - M;
+    (units >> shift) as usize + ((shift as usize) << M)
 }

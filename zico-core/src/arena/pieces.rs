@@ -77,6 +77,18 @@ impl Piece {
         Self { start, len, serial: 0, prev: NONE, next: NONE, links, kind }
     }
 
+    /// Makes a block of it. A number is noted where what is free has its place in a heap.
+    #[inline]
+    pub(super) fn become_block(&mut self, serial: u64, number: u32) {
+        (self.kind, self.serial, self.links.child) = (Kind::Live, serial, number);
+    }
+
+    /// The number that was noted of a block.
+    #[inline]
+    pub(super) const fn noted(&self) -> u32 {
+        self.links.child
+    }
+
     /// Whether it is a block that has not been freed.
     pub(super) fn is_live(&self) -> bool {
         self.kind == Kind::Live && self.serial != PARKED
@@ -135,6 +147,34 @@ impl Pieces {
         piece.start += len;
         piece.len -= len;
         self.insert_before(slot, front)
+    }
+
+    /// Cuts a block off the front of a longer piece. Its slot, and where it begins.
+    #[inline]
+    pub(super) fn cut_block(
+        &mut self,
+        from: Slot,
+        len: u64,
+        serial: u64,
+        number: u32,
+    ) -> (Slot, u64) {
+        if self.vacant == NONE {
+            self.extend();
+        }
+        let slot = self.vacant;
+        let slab = self.slab.as_mut_slice();
+        let rest = &mut slab[from as usize];
+        let start = rest.start;
+        rest.start += len;
+        rest.len -= len;
+        let prev = core::mem::replace(&mut rest.prev, slot);
+        slab[prev as usize].next = slot;
+        let block = &mut slab[slot as usize];
+        self.vacant = block.next;
+        (block.start, block.len) = (start, len);
+        (block.prev, block.next) = (prev, from);
+        block.become_block(serial, number);
+        (slot, start)
     }
 
     /// Makes a piece part of the one behind it. Returns that one.

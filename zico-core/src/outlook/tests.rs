@@ -7,7 +7,8 @@ fn run(outlook: &mut Outlook, first: u64, peak: u32) -> [Option<u32>; 2] {
     let before = outlook.promised(Progress::ZERO);
     let mut signature = Signature::default();
     for size in [first, 1] {
-        if let Some(mark) = signature.push(size) {
+        signature.push(size);
+        if let Some(mark) = signature.mark() {
             outlook.recognise(mark);
         }
     }
@@ -78,7 +79,8 @@ fn iterations_that_begin_alike_may_come_to_the_larger() {
         let promises: Vec<Option<u32>> = sizes
             .iter()
             .map(|&size| {
-                signature.push(size).and_then(|mark| outlook.recognise(mark));
+                signature.push(size);
+                signature.mark().and_then(|mark| outlook.recognise(mark));
                 outlook.promised(Progress::ZERO)
             })
             .collect();

@@ -85,7 +85,9 @@ impl Program {
                 if self.planned.follows() {
                     self.planned.missed();
                 }
-                self.elsewhere.push((self.serial, self.habits.made(size, 1)));
+                let number = self.habits.next();
+                self.habits.made(number, size, 1);
+                self.elsewhere.push((self.serial, number));
                 (NONE, u64::MAX)
             }
         };
