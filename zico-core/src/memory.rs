@@ -279,11 +279,9 @@ impl<D: Device> Memory<D> {
                 (live.len, arena.free(slot))
             }
             None => {
-                let live = self.planned.live(slot, serial);
-                let Some((_, len)) = live.filter(|&(start, _)| Some(start) == at) else {
-                    return Err(self.not_live(block.address));
-                };
-                (len, self.planned.free(&mut self.habits, slot, serial))
+                let freed = self.planned.free(&mut self.habits, slot, serial, at);
+                let Some(freed) = freed else { return Err(self.not_live(block.address)) };
+                freed
             }
         };
         if let Some(marker) = &mut self.marker {
@@ -333,7 +331,7 @@ impl<D: Device> Memory<D> {
                 self.habits.freed(arena.noted(home.slot()), serial);
                 arena.free(home.slot())
             }
-            None => self.planned.free(&mut self.habits, home.slot(), serial),
+            None => self.planned.release(&mut self.habits, home.slot(), serial),
         }
     }
 

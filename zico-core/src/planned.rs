@@ -39,12 +39,13 @@ mod gaps;
 mod kept;
 mod layout;
 mod lesson;
+mod pages;
 
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 
 use crate::arena::Slot;
 use crate::habits::{Habits, NONE};
@@ -52,14 +53,12 @@ use crate::signature::Signature;
 use crate::sync::Arc;
 use layout::Entry;
 use lesson::Seen;
+use pages::Pages;
 
 pub(crate) use kept::Peak;
 pub use kept::Planning;
 pub(crate) use layout::Layout;
 pub(crate) use lesson::Lesson;
-
-/// A page has a region. The other bits count the blocks in it.
-const BACKED: u32 = 1 << 31;
 
 /// What a slot has, or a late block is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +71,24 @@ struct Tenant {
     parked: bool,
     /// The pages that it leaves empty stay backed.
     keeps: bool,
+}
+
+/// A slot of the plan that is followed: what it is for, and what it has. A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Place {
+    entry: Entry,
+    tenant: Tenant,
+}
+
+impl Place {
+    /// Its block is late from now on.
+    fn vacate(&mut self) -> Late {
+        let Entry { start, size, .. } = self.entry;
+        let tenant = self.tenant;
+        self.tenant.serial = 0;
+        Late { start, len: size, tenant }
+    }
 }
 
 /// A block where the plan does not expect one.
@@ -103,7 +120,6 @@ pub(crate) enum Placed {
 }
 
 pub(crate) struct Planned {
-    page_shift: u32,
     /// The length of the address range.
     len: u64,
     /// The oldest first, each with the iteration in which it was followed last.
@@ -112,14 +128,15 @@ pub(crate) struct Planned {
     iterations: u64,
     /// The one whose slots these are.
     layout: Option<Arc<Layout>>,
-    slots: Vec<Tenant>,
+    slots: Vec<Place>,
     /// An iteration is under way that may be of its kind.
     follows: bool,
     /// One is under way that may be of any of these kinds, a bit for each.
     open: u32,
     /// The last iteration that followed it came to its end.
     complete: bool,
-    /// All of it so far was as foreseen, and nothing has been noted of it.
+    /// The iteration under way is of its kind, all of it so far was as foreseen, and nothing has been
+    /// noted of it.
     exact: bool,
     /// The number of the next allocation in the layout.
     cursor: usize,
@@ -130,9 +147,7 @@ pub(crate) struct Planned {
     /// The one at the cursor is as foreseen, and its place is taken.
     taken: bool,
     late: Vec<Late>,
-    pages: Vec<u32>,
-    /// Pages that are backed and have no blocks.
-    spare: u32,
+    pages: Pages,
     /// The shape that the job has told of its iteration.
     told: Option<u64>,
     seen: Seen,
@@ -143,7 +158,6 @@ pub(crate) struct Planned {
 impl Planned {
     pub(crate) fn new(page_bytes: u64, len: u64) -> Self {
         Self {
-            page_shift: page_bytes.trailing_zeros(),
             len,
             layouts: Vec::new(),
             iterations: 0,
@@ -158,8 +172,7 @@ impl Planned {
             misses: 0,
             taken: false,
             late: Vec::new(),
-            pages: Vec::new(),
-            spare: 0,
+            pages: Pages::new(page_bytes),
             told: None,
             seen: Seen::default(),
             placed: 0,
@@ -174,7 +187,7 @@ impl Planned {
     }
 
     /// Places the next allocation of the iteration if it is as foreseen.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(
         &mut self,
         habits: &mut Habits,
@@ -182,24 +195,46 @@ impl Planned {
         align: u64,
         serial: u64,
     ) -> Placed {
-        let Some(Spot { slot, start, len, keeps }) = self.spot(habits, size, align) else {
-            return Placed::Elsewhere;
-        };
-        let Some(pages) = self.pages.get_mut(pages(self.page_shift, start, len)) else {
-            return Placed::Elsewhere;
-        };
-        if pages.iter().any(|page| page & BACKED == 0) {
-            return Placed::Bare;
+        // Mostly all of the iteration has been as foreseen, and this is too.
+        if self.exact
+            && self.late.is_empty()
+            && let Some(Place { entry, tenant }) = self.slots.get(self.cursor)
+            && (entry.size == size && entry.align >= align && tenant.serial == 0)
+            && self.is_on_time(entry.ends)
+        {
+            let &Entry { start, keeps, .. } = entry;
+            let slot = self.number();
+            return self.settle(Spot { slot, start, len: size, keeps }, slot, serial);
         }
-        for page in pages {
-            self.spare -= u32::from(*page == BACKED);
-            *page += 1;
-        }
-        let number = if self.exact { self.number() } else { habits.next() };
-        if !self.exact {
+        self.place_anyhow(habits, size, align, serial)
+    }
+
+    /// The same where not all has been as foreseen.
+    #[inline(never)]
+    fn place_anyhow(
+        &mut self,
+        habits: &mut Habits,
+        size: u64,
+        align: u64,
+        serial: u64,
+    ) -> Placed {
+        let Some(spot) = self.spot(habits, size, align) else { return Placed::Elsewhere };
+        let exact = self.exact;
+        let number = if exact { self.number() } else { habits.next() };
+        let placed = self.settle(spot, number, serial);
+        if !exact && matches!(placed, Placed::At(..)) {
             habits.made(number, size, align);
         }
-        self.slots[slot as usize] = Tenant { serial, number, parked: false, keeps };
+        placed
+    }
+
+    /// Places a block where it goes, if all of that is backed.
+    #[inline(always)]
+    fn settle(&mut self, Spot { slot, start, len, keeps }: Spot, number: u32, serial: u64) -> Placed {
+        if !self.pages.enter(start, len) {
+            return Placed::Bare;
+        }
+        self.slots[slot as usize].tenant = Tenant { serial, number, parked: false, keeps };
         (self.cursor, self.slip) = (self.cursor + 1, 0);
         self.placed += 1;
         Placed::At(slot, start)
@@ -207,7 +242,6 @@ impl Planned {
 
     /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice is
     /// no different from asking once.
-    #[inline]
     pub(crate) fn spot(&mut self, habits: &mut Habits, size: u64, align: u64) -> Option<Spot> {
         if !self.follows && !self.is_decided_by(habits, size) {
             return None;
@@ -222,13 +256,12 @@ impl Planned {
             }
         }
         self.look_at_ends(self.cursor);
-        let layout = self.layout.as_deref()?;
-        let (entry, slot) = (&layout.entries[self.cursor], self.number());
+        let (Place { entry, tenant }, slot) = (self.slots[self.cursor], self.number());
         let mut spot = Spot { slot, start: entry.start, len: size, keeps: entry.keeps };
-        if self.slots[slot as usize].serial != 0 && entry.second != NONE {
-            (spot.slot, spot.start) = (entry.second, layout.place(entry.second).0);
+        if tenant.serial != 0 && entry.second != NONE {
+            (spot.slot, spot.start) = (entry.second, self.slots[entry.second as usize].entry.start);
         }
-        self.taken = self.slots[spot.slot as usize].serial != 0
+        self.taken = self.slots[spot.slot as usize].tenant.serial != 0
             || !self.late.is_empty() && self.late.iter().any(|late| late.is_in(spot));
         if self.taken {
             self.note(habits);
@@ -237,42 +270,29 @@ impl Planned {
     }
 
     /// Pages that a place needs and that are not backed. The list is one to use again.
-    pub(crate) fn missing(&self, spot: Spot, mut list: Vec<u64>) -> Vec<u64> {
-        let all = pages(self.page_shift, spot.start, spot.len);
-        let bare = all.filter(|&page| self.pages.get(page).is_none_or(|page| page & BACKED == 0));
-        list.clear();
-        list.extend(bare.map(|page| page as u64));
-        list
+    pub(crate) fn missing(&self, spot: Spot, list: Vec<u64>) -> Vec<u64> {
+        self.pages.missing(spot.start, spot.len, list)
     }
 
     /// Takes over pages that have been backed.
     pub(crate) fn back(&mut self, pages: &[u64]) {
-        for page in pages.iter().filter_map(|&page| usize::try_from(page).ok()) {
-            if let Some(page) = self.pages.get_mut(page).filter(|page| **page & BACKED == 0) {
-                *page |= BACKED;
-                self.spare += 1;
-            }
-        }
+        self.pages.back(pages);
     }
 
     /// Where the block with this serial begins that was placed in this slot, and its length, if it is
     /// live.
-    #[inline]
     pub(crate) fn live(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        match (self.slots.get(slot as usize), &self.layout) {
-            (Some(tenant), Some(layout)) if tenant.serial == serial => {
-                (!tenant.parked).then(|| layout.place(slot))
-            }
-            _ => self
-                .late(serial)
-                .filter(|late| !late.tenant.parked)
-                .map(|late| (late.start, late.len)),
-        }
+        let Late { start, len, tenant } = match self.slots.get(slot as usize) {
+            Some(place) if place.tenant.serial == serial => { *place }.vacate(),
+            _ => *self.late(serial)?,
+        };
+        (!tenant.parked).then_some((start, len))
     }
 
     /// A live block has been freed, and its place is not free yet.
     pub(crate) fn park(&mut self, slot: Slot, serial: u64) {
-        let tenant = self.slots.get_mut(slot as usize).filter(|tenant| tenant.serial == serial);
+        let tenant = self.slots.get_mut(slot as usize).map(|place| &mut place.tenant);
+        let tenant = tenant.filter(|tenant| tenant.serial == serial);
         let late = self.late.iter_mut().map(|late| &mut late.tenant);
         let tenant = tenant.or_else(|| late.into_iter().find(|tenant| tenant.serial == serial));
         if let Some(tenant) = tenant {
@@ -280,50 +300,47 @@ impl Planned {
         }
     }
 
-    /// Takes back a block, parked or not. Returns the pages that this left empty, which are backed no
-    /// more.
+    /// Takes back the live block with this serial, if it begins there. Its length, and the pages that this
+    /// left empty, which are backed no more.
     #[inline]
-    pub(crate) fn free(&mut self, habits: &mut Habits, slot: Slot, serial: u64) -> Range<u64> {
-        let Some((start, len, tenant)) = self.take(slot, serial) else { return 0..0 };
-        if !self.exact {
-            habits.freed(tenant.number, serial);
-        }
-        let keeps = self.follows && tenant.keeps;
-        let all = pages(self.page_shift, start, len);
-        let (mut first, mut end) = (*all.start(), *all.end() + 1);
-        for page in &mut self.pages[all] {
-            *page -= 1;
-            if *page == BACKED {
-                self.spare += u32::from(keeps);
-                *page = if keeps { BACKED } else { 0 };
+    pub(crate) fn free(
+        &mut self,
+        habits: &mut Habits,
+        slot: Slot,
+        serial: u64,
+        at: Option<u64>,
+    ) -> Option<(u64, Range<u64>)> {
+        let block = match self.slots.get_mut(slot as usize) {
+            Some(place) if place.tenant.serial == serial => {
+                let is_live = !place.tenant.parked && Some(place.entry.start) == at;
+                is_live.then(|| place.vacate())?
             }
-        }
-        // Only those at its ends may have other blocks.
-        first += usize::from(self.pages[first] != 0);
-        end -= usize::from(end > first && self.pages[end - 1] != 0);
-        if keeps { 0..0 } else { first as u64..end.max(first) as u64 }
+            _ => self.take_late(serial, |late| !late.tenant.parked && Some(late.start) == at)?,
+        };
+        Some((block.len, self.leave_pages(habits, block)))
     }
 
-    fn take(&mut self, slot: Slot, serial: u64) -> Option<(u64, u64, Tenant)> {
-        if let (Some(tenant), Some(layout)) = (self.slots.get_mut(slot as usize), &self.layout)
-            && tenant.serial == serial
-        {
-            let (start, len) = layout.place(slot);
-            return Some((start, len, core::mem::take(tenant)));
+    /// Takes back a block that has been parked. The pages that this left empty.
+    pub(crate) fn release(&mut self, habits: &mut Habits, slot: Slot, serial: u64) -> Range<u64> {
+        let block = match self.slots.get_mut(slot as usize) {
+            Some(place) if place.tenant.serial == serial => Some(place.vacate()),
+            _ => self.take_late(serial, |_| true),
+        };
+        block.map_or(0..0, |block| self.leave_pages(habits, block))
+    }
+
+    #[inline]
+    fn leave_pages(&mut self, habits: &mut Habits, block: Late) -> Range<u64> {
+        let Late { start, len, tenant: Tenant { serial, number, keeps, .. } } = block;
+        if !self.exact {
+            habits.freed(number, serial);
         }
-        let late = self.late.iter().position(|late| late.tenant.serial == serial)?;
-        let Late { start, len, tenant } = self.late.swap_remove(late);
-        Some((start, len, Tenant { keeps: false, ..tenant }))
+        self.pages.leave(start, len, keeps && self.follows)
     }
 
     /// The live blocks in no order: where each begins, its length and its serial.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let slots = self.layout.iter().flat_map(|layout| {
-            (0..).zip(&self.slots).map(|(slot, &tenant)| {
-                let (start, len) = layout.place(slot);
-                Late { start, len, tenant }
-            })
-        });
+        let slots = self.slots.iter().map(|&(mut place)| place.vacate());
         let all = slots.chain(self.late.iter().copied());
         let live = all.filter(|block| block.tenant.serial != 0 && !block.tenant.parked);
         live.map(|block| (block.start, block.len, block.tenant.serial))
@@ -355,11 +372,7 @@ impl Planned {
 
     /// Pages that are backed and that nothing has come to lie in: they are backed no more.
     pub(crate) fn give_up_spare(&mut self) -> Vec<u64> {
-        if core::mem::take(&mut self.spare) == 0 {
-            return Vec::new();
-        }
-        let spare = (0..).zip(&mut self.pages).filter(|(_, page)| **page == BACKED);
-        spare.map(|(number, page)| (*page = 0, number).1).collect()
+        self.pages.give_up_spare()
     }
 }
 
@@ -367,11 +380,4 @@ impl Late {
     const fn is_in(&self, spot: Spot) -> bool {
         self.start < spot.start + spot.len && spot.start < self.start + self.len
     }
-}
-
-/// The pages that a block touches.
-#[expect(clippy::cast_possible_truncation, reason = "a layout has no more pages than a Vec")]
-#[inline]
-const fn pages(page_shift: u32, start: u64, len: u64) -> RangeInclusive<usize> {
-    (start >> page_shift) as usize..=((start + len - 1) >> page_shift) as usize
 }

@@ -44,7 +44,7 @@ pub(crate) struct Tally {
     allocated: Quantity,
     /// Freed, while other streams may still use it.
     parked: Bytes,
-    /// The most that was allocated or parked.
+    /// The most that was allocated or parked at a time when anything was parked.
     active_peak: Bytes,
 }
 
@@ -61,6 +61,14 @@ impl Tally {
     pub(crate) fn place(&mut self, requested: Bytes, size: Bytes) {
         self.requested.add(requested);
         self.allocated.add(size);
+        // While nothing is parked it is what is allocated, whose peak is known.
+        if !self.parked.is_zero() {
+            self.note_active();
+        }
+    }
+
+    #[cold]
+    fn note_active(&mut self) {
         let active = self.allocated.current.saturating_add(self.parked);
         self.active_peak = self.active_peak.at_least(active);
     }
@@ -88,7 +96,7 @@ impl Tally {
     pub(crate) fn stats(&self) -> Stats {
         let active = Quantity {
             current: self.allocated.current.saturating_add(self.parked),
-            peak: self.active_peak,
+            peak: self.active_peak.at_least(self.allocated.peak),
             all: self.allocated.all,
         };
         Stats {

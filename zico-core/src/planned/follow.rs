@@ -1,7 +1,8 @@
 //! Which plan is followed, how far the iteration has come in it, and what is in its way.
 
 use super::layout::{Entry, Layout, Stay};
-use super::{Late, Planned, Tenant};
+use super::{Late, Place, Planned, Tenant};
+use crate::arena::Slot;
 use crate::habits::{Habit, Habits, NONE};
 use crate::sync::Arc;
 
@@ -57,25 +58,22 @@ impl Planned {
         if !same || !self.complete {
             self.leave(same);
         }
+        if !same {
+            let slot = |&entry: &Entry| Place { entry, tenant: Tenant::default() };
+            self.slots.clear();
+            self.slots.extend(next.slots().map(slot));
+        }
         (self.follows, self.open) = (true, 0);
-        self.slots.resize(next.slots(), Tenant::default());
-        let pages = next.height.div_ceil(1 << self.page_shift);
-        let pages = usize::try_from(pages).unwrap_or(usize::MAX).max(self.pages.len());
-        self.pages.resize(pages, 0);
+        self.pages.reach(next.height);
         self.layout = Some(next);
     }
 
     /// All blocks that are alive are late; if the slots stay what they are, but for those in slots of
     /// their own.
     fn leave(&mut self, stays: bool) {
-        let Some(layout) = &self.layout else { return };
-        for (slot, tenant) in (0..).zip(&mut self.slots).filter(|(_, tenant)| tenant.serial != 0) {
-            let own = layout.entries.get(slot as usize).is_none_or(Entry::is_alone);
-            if !(stays && own) {
-                let (start, len) = layout.place(slot);
-                self.late.push(Late { start, len, tenant: core::mem::take(tenant) });
-            }
-        }
+        let taken = self.slots.iter_mut().filter(|place| place.tenant.serial != 0);
+        let lost = taken.filter(|place| !(stays && place.entry.is_alone()));
+        self.late.extend(lost.map(Place::vacate));
     }
 
     /// Whether a plan is followed from an allocation of this size on, because it is the only one left.
@@ -111,16 +109,28 @@ impl Planned {
     }
 
     /// Of the blocks whose time is over before an allocation, those that are alive are late.
-    #[inline]
     pub(super) fn look_at_ends(&mut self, number: usize) {
-        let Some(layout) = &self.layout else { return };
-        for &slot in layout.ends(number) {
-            let tenant = &mut self.slots[slot as usize];
-            if tenant.serial != 0 {
-                let (start, len) = layout.place(slot);
-                self.late.push(Late { start, len, tenant: core::mem::take(tenant) });
+        let mut next = self.slots[number].entry.ends;
+        // There is no slot that has the number for none.
+        while let Some(place) = self.slots.get_mut(next as usize) {
+            next = place.entry.next_end;
+            if place.tenant.serial != 0 {
+                self.late.push(place.vacate());
             }
         }
+    }
+
+    /// Whether none of them is alive.
+    #[inline]
+    pub(super) fn is_on_time(&self, first: Slot) -> bool {
+        let mut next = first;
+        while let Some(place) = self.slots.get(next as usize) {
+            if place.tenant.serial != 0 {
+                return false;
+            }
+            next = place.entry.next_end;
+        }
+        true
     }
 
     /// From here on the iteration is noted, as it was so far.
@@ -130,8 +140,8 @@ impl Planned {
         };
         let mut alive = alloc::vec![false; self.cursor];
         let late = self.late.iter().map(|late| &late.tenant);
-        for tenant in self.slots.iter().chain(late).filter(|tenant| habits.is_of_now(tenant.serial))
-        {
+        let tenants = self.slots.iter().map(|place| &place.tenant).chain(late);
+        for tenant in tenants.filter(|tenant| habits.is_of_now(tenant.serial)) {
             if let Some(alive) = alive.get_mut(tenant.number as usize) {
                 *alive = true;
             }
@@ -154,6 +164,15 @@ impl Planned {
     #[inline]
     pub(super) const fn number(&self) -> u32 {
         self.cursor as u32
+    }
+
+    /// Takes a late block with this serial off the list. It keeps no pages.
+    #[cold]
+    pub(super) fn take_late(&mut self, serial: u64, is_it: impl Fn(&Late) -> bool) -> Option<Late> {
+        let is_it = |late: &Late| late.tenant.serial == serial && is_it(late);
+        let mut late = self.late.iter().position(is_it).map(|at| self.late.swap_remove(at))?;
+        late.tenant.keeps = false;
+        Some(late)
     }
 
     #[cold]

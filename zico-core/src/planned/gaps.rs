@@ -8,8 +8,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::layout::{Layout, Stay};
-use super::pages;
+use super::layout::{Entry, Layout, Stay};
+use super::pages::touched;
 
 /// A gap is short if it is no longer than so many allocations ...
 const SHORT: usize = 8;
@@ -55,25 +55,22 @@ fn sweep(layout: &Layout, page_shift: u32) -> (Vec<Gap>, Vec<u32>) {
     let (mut blocks, mut left) = (vec![0_u32; height], vec![Vec::new(); height]);
     let (mut gaps, mut used) = (vec![Gap::default(); all], Vec::with_capacity(all));
     let mut in_use = 0;
-    let touched = |slot| {
-        let (start, len) = layout.place(slot);
-        pages(page_shift, start, len)
-    };
+    let touched = |entry: &Entry| touched(page_shift, entry.start, entry.size);
     for (number, entry) in layout.entries.iter().enumerate() {
-        let before = if number == 0 { &[][..] } else { layout.ends(number) };
-        for page in before.iter().flat_map(|&slot| touched(slot)) {
+        let before = || layout.ends(number).filter(|_| number > 0);
+        for page in before().flat_map(|slot| touched(&layout.entries[slot])) {
             blocks[page] -= 1;
             in_use -= u32::from(blocks[page] == 0);
         }
-        for &slot in before {
-            let gap = &mut gaps[slot as usize];
+        for slot in before() {
+            let gap = &mut gaps[slot];
             gap.from = number;
-            for page in touched(slot).filter(|&page| blocks[page] == 0) {
+            for page in touched(&layout.entries[slot]).filter(|&page| blocks[page] == 0) {
                 (gap.pages, gap.open) = (gap.pages + 1, gap.open + 1);
-                left[page].push(slot as usize);
+                left[page].push(slot);
             }
         }
-        for page in pages(page_shift, entry.start, entry.size) {
+        for page in touched(entry) {
             blocks[page] += 1;
             in_use += u32::from(blocks[page] == 1);
             for slot in left[page].drain(..) {
@@ -84,7 +81,7 @@ fn sweep(layout: &Layout, page_shift: u32) -> (Vec<Gap>, Vec<u32>) {
         used.push(in_use);
     }
     // What has its place for itself is there in other iterations too.
-    let gap = |(gap, entry): (Gap, &super::Entry)| match entry.stay {
+    let gap = |(gap, entry): (Gap, &Entry)| match entry.stay {
         Stay::Until(_) => gap,
         Stay::Always | Stay::InTurn => Gap::default(),
     };

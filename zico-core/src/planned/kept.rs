@@ -48,7 +48,7 @@ impl Planned {
             let others = all().filter(|other| other.signature != layout.signature);
             let alike = others.map(|other| layout.alike(other)).max().unwrap_or(0);
             // What comes before the plan is known lies in the other arenas, in pages of its own.
-            let pages = layout.entries[..alike].iter().map(|e| (e.size >> self.page_shift) + 2);
+            let pages = layout.entries[..alike].iter().map(|e| self.pages.most_of(e.size));
             let pages = u32::try_from(pages.sum::<u64>()).unwrap_or(u32::MAX);
             let Layout { signature, told, peak, .. } = *layout;
             Peak { signature, told, pages: peak.saturating_add(pages) }

@@ -63,10 +63,8 @@ impl Need {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(super) entries: Vec<Entry>,
-    /// The second slots of blocks that take turns: where each begins, and its length.
-    seconds: Vec<(u64, u64)>,
-    /// The slots in the order of the allocations before which they are free.
-    ends: Vec<Slot>,
+    /// The second slots of blocks that take turns, which come behind all first ones.
+    seconds: Vec<Entry>,
     /// The allocations of the iteration in which it was learned, in short.
     pub(super) signature: Signature,
     /// The shape that the job told then.
@@ -79,10 +77,11 @@ pub(crate) struct Layout {
     pub(super) peak: u32,
 }
 
-/// An allocation.
+/// An allocation, and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) size: u64,
+    /// Nothing in a second slot, which no allocation asks for.
     pub(super) align: u64,
     /// Where it begins.
     pub(super) start: u64,
@@ -91,8 +90,11 @@ pub(super) struct Entry {
     pub(super) second: Slot,
     /// When it is freed, the pages that it leaves empty stay backed for those who come next.
     pub(super) keeps: bool,
-    /// Where in `ends` those begin that end before this allocation.
-    ends: u32,
+    /// The first slot that is free before this allocation and was not before the one ahead of it, or
+    /// [`NONE`].
+    pub(super) ends: Slot,
+    /// The next one that is free from the same allocation on as this slot, or [`NONE`].
+    pub(super) next_end: Slot,
 }
 
 impl Entry {
@@ -136,20 +138,24 @@ impl Layout {
             Stay::Until(until) => Some(until),
             Stay::Always | Stay::InTurn => None,
         };
-        let mut ends: Vec<Slot> = (0..all).filter(|&slot| end(slot).is_some()).collect();
-        ends.sort_by_key(|&slot| end(slot));
         let mut second = (all..).zip(&plan.offsets[needs.len()..]);
         let (mut entries, mut seconds) = (Vec::with_capacity(needs.len()), Vec::new());
-        let mut next_end = 0;
-        for (number, (need, &start)) in (0..all).zip(needs.iter().zip(&plan.offsets)) {
+        for (need, &start) in needs.iter().zip(&plan.offsets) {
             let &Need { size, align, stay } = need;
-            let turn = if stay == Stay::InTurn { second.next() } else { None };
-            seconds.extend(turn.map(|(_, &start)| (start, size)));
-            let second = turn.map_or(NONE, |(slot, _)| slot);
-            entries.push(Entry { size, align, start, stay, second, keeps: false, ends: next_end });
-            let is_before = |&slot: &Slot| end(slot) == Some(number);
-            while ends.get(next_end as usize).is_some_and(is_before) {
-                next_end += 1;
+            let (keeps, ends, next_end) = (false, NONE, NONE);
+            let mut entry = Entry { size, align, start, stay, second: NONE, keeps, ends, next_end };
+            if stay == Stay::InTurn
+                && let Some((slot, &start)) = second.next()
+            {
+                seconds.push(Entry { align: 0, start, ..entry });
+                entry.second = slot;
+            }
+            entries.push(entry);
+        }
+        for slot in (0..all).rev() {
+            if let Some(end) = end(slot) {
+                let next = core::mem::replace(&mut entries[end as usize].ends, slot);
+                entries[slot as usize].next_end = next;
             }
         }
         let Plan { height, lower_bound, .. } = *plan;
@@ -157,7 +163,6 @@ impl Layout {
         Self {
             entries,
             seconds,
-            ends,
             signature,
             told: None,
             times: 0,
@@ -168,26 +173,15 @@ impl Layout {
     }
 
     /// All slots, second ones included.
-    pub(super) fn slots(&self) -> usize {
-        self.entries.len() + self.seconds.len()
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().chain(&self.seconds)
     }
 
     /// The slots that are free before an allocation, and were not before the one ahead of it.
-    #[inline]
-    pub(super) fn ends(&self, number: usize) -> &[Slot] {
-        let from = self.entries[number].ends as usize;
-        let to = self.entries.get(number + 1).map_or(self.ends.len(), |next| next.ends as usize);
-        &self.ends[from..to]
-    }
-
-    /// Where a slot begins, and its length.
-    #[inline]
-    pub(super) fn place(&self, slot: Slot) -> (u64, u64) {
-        let slot = slot as usize;
-        match self.entries.get(slot) {
-            Some(entry) => (entry.start, entry.size),
-            None => self.seconds[slot - self.entries.len()],
-        }
+    pub(super) fn ends(&self, number: usize) -> impl Iterator<Item = usize> {
+        let slot = |slot: Slot| Some(slot as usize).filter(|_| slot != NONE);
+        let first = slot(self.entries[number].ends);
+        core::iter::successors(first, move |&last| slot(self.entries[last].next_end))
     }
 
     /// How many allocations they begin with in common.

@@ -57,11 +57,7 @@ impl Program {
     fn end(&mut self) {
         let lesson = self.planned.end(&mut self.habits, self.signature, self.serial + 1);
         self.planned.give_up_spare();
-        let has_blocks = |page: &u32| *page == 0 || *page > BACKED;
-        assert!(
-            self.planned.pages.iter().all(has_blocks),
-            "nothing is kept for the next iteration"
-        );
+        assert!(!self.planned.pages.has_spare(), "nothing is kept for the next iteration");
         if let Some(lesson) = lesson {
             self.planned.install(lesson.plan(PAGE).unwrap());
         }
@@ -110,7 +106,9 @@ impl Program {
             return self.habits.freed(number, serial);
         }
         assert_eq!(self.planned.live(slot, serial), Some((start, size)));
-        let pages = self.planned.free(&mut self.habits, slot, serial);
+        let freed = self.planned.free(&mut self.habits, slot, serial, Some(start));
+        let (len, pages) = freed.unwrap();
+        assert_eq!(len, size);
         assert_eq!(self.planned.live(slot, serial), None);
         let left: Vec<(u64, u64, u64)> = self.planned.blocks().collect();
         let touched = start / PAGE..(start + size).div_ceil(PAGE);
@@ -119,7 +117,7 @@ impl Program {
         };
         let empty: Vec<u64> = touched.filter(|&page| !has_block(page)).collect();
         let pages: Vec<u64> = pages.collect();
-        let stays = |&page: &u64| self.planned.pages[usize::try_from(page).unwrap()] == BACKED;
+        let stays = |&page: &u64| self.planned.pages.is_spare(page);
         assert!(
             pages == empty || pages.is_empty() && empty.iter().all(stays),
             "what is empty goes back, or is kept: {pages:?} of {empty:?}"
@@ -366,7 +364,7 @@ fn a_block_that_others_still_use_keeps_its_place() {
     assert_eq!(job.planned.live(parked.1, parked.0), None, "it has been freed");
     let blocks = [512, 9000, 5000].map(|size| job.alloc(size));
     assert_eq!(job.places[3], None);
-    let pages = job.planned.free(&mut job.habits, parked.1, parked.0);
+    let pages = job.planned.release(&mut job.habits, parked.1, parked.0);
     assert_eq!(pages.count(), 1);
     blocks.into_iter().for_each(|block| job.free(block));
     job.end();

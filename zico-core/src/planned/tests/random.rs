@@ -93,6 +93,6 @@ proptest! {
         job.planned.layouts.iter().for_each(|(layout, _)| gaps_are_short(layout));
         prop_assert_eq!(job.planned.blocks().count(), 0);
         job.planned.give_up_spare();
-        prop_assert!(job.planned.pages.iter().all(|&page| page == 0));
+        prop_assert!(job.planned.pages.is_bare());
     }
 }
