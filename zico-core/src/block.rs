@@ -1,10 +1,9 @@
 //! What a job asks for, and the handle of what it gets.
 
-use core::num::NonZeroU64;
+use core::fmt;
 
 use crate::arena::{GRANULE, Slot};
 use crate::lifetime::Lifetime;
-use crate::region::JobKey;
 use crate::units::{Addr, Bytes};
 use crate::zone::Zone;
 
@@ -56,32 +55,73 @@ impl Request {
 }
 
 /// A live allocation: where it is and how large. A plain handle; freeing it twice is an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// Two words of 128 bits, where five fields would be as long: two are passed and returned in registers, more
+// of them in memory, in parts that whoever reads them at once as a whole has to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
-    pub(crate) address: Addr,
-    pub(crate) bytes: Bytes,
-    /// Which of all the job's blocks it is.
-    pub(crate) serial: u64,
-    pub(crate) job: JobKey,
-    pub(crate) home: Home,
+    /// The address, and the bytes above it.
+    place: u128,
+    /// The serial, and the home above it.
+    name: u128,
 }
 
-/// Which zone has a block, and in which slot. One word: handles
-/// are copied at once after they have been made, and a word that was written in parts stalls whoever
-/// reads it whole. Never zero, so that one with an address is returned in two registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Home(NonZeroU64);
+impl Block {
+    #[inline]
+    pub(crate) const fn new(address: Addr, bytes: Bytes, serial: u64, home: Home) -> Self {
+        Self {
+            place: pair(address.value(), bytes.value()),
+            name: pair(serial, home.word()),
+        }
+    }
+
+    /// The first address.
+    #[must_use]
+    #[inline]
+    pub const fn address(&self) -> Addr {
+        Addr::new(low(self.place))
+    }
+
+    /// The bytes asked for.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(&self) -> Bytes {
+        Bytes::new(high(self.place))
+    }
+
+    /// Which of all blocks it is.
+    #[inline]
+    pub(crate) const fn serial(&self) -> u64 {
+        low(self.name)
+    }
+
+    #[inline]
+    pub(crate) const fn home(&self) -> Home {
+        Home(high(self.name))
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("address", &self.address())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which zone has a block, and in which slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home(u64);
 
 impl Home {
     #[inline]
     pub(crate) const fn new(zone: Zone, slot: Slot) -> Self {
-        let word = (slot as u64) << 2 | zone.index() as u64;
-        Self(NonZeroU64::MIN.saturating_add(word))
+        Self((slot as u64) << 2 | zone.index() as u64)
     }
 
     #[inline]
     pub(crate) const fn zone(self) -> Zone {
-        match self.word() & 3 {
+        match self.0 & 3 {
             0 => Zone::Persistent,
             1 => Zone::Iteration,
             2 => Zone::Transient,
@@ -89,27 +129,26 @@ impl Home {
         }
     }
 
-    const fn word(self) -> u64 {
-        self.0.get() - 1
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
     #[inline]
     pub(crate) const fn slot(self) -> Slot {
-        (self.word() >> 2) as Slot
+        (self.0 >> 2) as Slot
+    }
+
+    const fn word(self) -> u64 {
+        self.0
     }
 }
 
-impl Block {
-    /// The first address.
-    #[must_use]
-    pub const fn address(&self) -> Addr {
-        self.address
-    }
+const fn pair(low: u64, high: u64) -> u128 {
+    (high as u128) << 64 | low as u128
+}
 
-    /// The bytes asked for.
-    #[must_use]
-    pub const fn bytes(&self) -> Bytes {
-        self.bytes
-    }
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn low(pair: u128) -> u64 {
+    pair as u64
+}
+
+const fn high(pair: u128) -> u64 {
+    low(pair >> 64)
 }

@@ -6,7 +6,6 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::account::{Account, Batch, Fence};
 use crate::banker::Claim;
@@ -28,9 +27,6 @@ use crate::zone::Zone;
 const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
-
-/// Tells handles of different pools apart, nothing else: no decision depends on it.
-static POOLS: AtomicU32 = AtomicU32::new(0);
 
 /// What may be done with a region.
 #[derive(Clone, Copy)]
@@ -78,8 +74,6 @@ pub(crate) struct Ledger<D: Device> {
     /// Counts the changes that could let a denied lease be granted.
     pub(crate) epoch: u64,
     next: JobKey,
-    /// What this pool's keys begin at: no two pools have a key in common.
-    first: JobKey,
 }
 
 impl<D: Device> Ledger<D> {
@@ -113,14 +107,13 @@ impl<D: Device> Ledger<D> {
             retiring: 0,
             epoch: 0,
             next: 0,
-            first: u64::from(POOLS.fetch_add(1, Ordering::Relaxed)) << 32,
         }
     }
 
     /// A key that no job has had.
     pub(crate) fn new_key(&mut self) -> JobKey {
         self.next += 1;
-        self.first + self.next
+        self.next
     }
 
     /// Lets a job in, if what is to be reserved for it can be had. Else its ranges are to go.

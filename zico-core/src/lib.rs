@@ -99,6 +99,7 @@ mod pool;
 mod profile;
 mod region;
 mod run;
+mod serials;
 mod shared;
 mod shortage;
 mod signature;

@@ -13,7 +13,7 @@ use crate::habits::{Habits, NONE};
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::planned::{Lesson, Placed, Planned};
-use crate::region::JobKey;
+use crate::serials::Serials;
 use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Tally};
 use crate::streams::{Parked, Wait};
@@ -39,7 +39,6 @@ pub(crate) enum Freed<D: Device> {
 }
 
 pub(crate) struct Memory<D: Device> {
-    job: JobKey,
     arenas: [Arena; ARENAS],
     pub(crate) planned: Planned,
     /// Iterations that repeat are to be planned.
@@ -52,7 +51,7 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) awaited: bool,
     /// The list of the pages that it leased last, to be used again.
     pub(crate) wanted: Vec<u64>,
-    serial: u64,
+    serials: Serials,
     pub(crate) tally: Tally,
     habits: Habits,
     /// Of a job that does not mark its iterations.
@@ -73,14 +72,12 @@ pub(crate) struct Memory<D: Device> {
 
 impl<D: Device> Memory<D> {
     pub(crate) fn new(
-        job: JobKey,
         bases: [Addr; Zone::COUNT],
         page_bytes: Bytes,
         len: Bytes,
         plans: bool,
     ) -> Self {
         Self {
-            job,
             arenas: Lifetime::ALL.map(|_| Arena::new(page_bytes.value(), len.value())),
             planned: Planned::new(page_bytes.value(), len.value()),
             plans,
@@ -88,7 +85,7 @@ impl<D: Device> Memory<D> {
             growing: false,
             awaited: false,
             wanted: Vec::new(),
-            serial: 0,
+            serials: Serials::new(),
             tally: Tally::default(),
             habits: Habits::default(),
             marker: None,
@@ -103,14 +100,14 @@ impl<D: Device> Memory<D> {
 
     /// An iteration begins, of a shape that the job may tell.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
-        self.habits.begin(self.serial + 1);
+        self.habits.begin(self.serials.next());
         self.planned.begin(told);
         self.signature = Signature::default();
     }
 
     /// The iteration ends. What is to be planned because of it, if anything is.
     pub(crate) fn end(&mut self) -> Option<Lesson> {
-        let lesson = self.planned.end(&mut self.habits, self.signature, self.serial + 1);
+        let lesson = self.planned.end(&mut self.habits, self.signature, self.serials.next());
         lesson.filter(|_| self.plans)
     }
 
@@ -183,9 +180,9 @@ impl<D: Device> Memory<D> {
         decided: Option<Lifetime>,
     ) -> Option<Block> {
         let Request { bytes, name, .. } = request;
-        let serial = self.serial + 1;
+        let serial = self.serials.next();
         let (home, address) = self.place(request, size, align, decided, serial)?;
-        self.serial = serial;
+        self.serials.take();
         if let Some(marker) = &mut self.marker {
             marker.made(size, self.tally.allocated());
         }
@@ -196,7 +193,7 @@ impl<D: Device> Memory<D> {
         if name.is_some() {
             self.notes.insert(serial, Note { name, streams: Vec::new() });
         }
-        Some(Block { address, bytes, serial, job: self.job, home })
+        Some(Block::new(address, bytes, serial, home))
     }
 
     /// Places the block that is to have this serial.
@@ -261,7 +258,7 @@ impl<D: Device> Memory<D> {
 
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<Freed<D>, FreeError> {
-        let Block { home, serial, bytes, .. } = block;
+        let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         if !self.notes.is_empty()
             && let Some(parked) = self.forget(block)?
         {
@@ -273,14 +270,14 @@ impl<D: Device> Memory<D> {
             Some(arena) => {
                 let Some(live) = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)
                 else {
-                    return Err(self.not_live(block.address));
+                    return Err(self.not_live(block.address()));
                 };
                 self.habits.freed(live.number, serial);
                 (live.len, arena.free(slot))
             }
             None => {
                 let freed = self.planned.free(&mut self.habits, slot, serial, at);
-                let Some(freed) = freed else { return Err(self.not_live(block.address)) };
+                let Some(freed) = freed else { return Err(self.not_live(block.address())) };
                 freed
             }
         };
@@ -295,7 +292,7 @@ impl<D: Device> Memory<D> {
     /// then, and waits for them.
     #[cold]
     fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
-        let Block { home, serial, bytes, .. } = block;
+        let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         let size = self.check(block)?;
         let streams = self.notes.remove(&serial).map(|note| note.streams).unwrap_or_default();
         if streams.is_empty() {
@@ -337,7 +334,7 @@ impl<D: Device> Memory<D> {
 
     /// Work on this stream uses a live block as well.
     pub(crate) fn use_on(&mut self, block: Block, stream: D::Stream) {
-        let note = self.notes.entry(block.serial);
+        let note = self.notes.entry(block.serial());
         let note = note.or_insert_with(|| Note { name: None, streams: Vec::new() });
         if !note.streams.contains(&stream) {
             note.streams.push(stream);
@@ -380,7 +377,7 @@ impl<D: Device> Memory<D> {
 
     /// The size of a block that is one of the job's and live.
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
-        let Block { address, serial, home, .. } = block;
+        let (address, serial, home) = (block.address(), block.serial(), block.home());
         let (zone, slot) = (home.zone(), home.slot());
         let live = match self.arenas.get(zone.index()) {
             Some(arena) => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
@@ -392,11 +389,10 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// Where in a zone a block of this job says that it is.
+    /// Where in a zone a block says that it is.
     #[inline]
     fn offset(&self, block: Block, zone: Zone) -> Option<u64> {
-        let at = block.address.offset_from(self.bases[zone.index()]);
-        at.filter(|_| block.job == self.job).map(Bytes::value)
+        block.address().offset_from(self.bases[zone.index()]).map(Bytes::value)
     }
 
     /// Why a block that is not there cannot be freed.

@@ -192,12 +192,12 @@ impl<D: Device> Pool<D> {
         let bases = Zone::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let mut memory = Memory::new(key, bases, shared.region, len, !config.unplanned);
+        let mut memory = Memory::new(bases, shared.region, len, !config.unplanned);
         memory.marker = config.detect.then(Marker::new);
         let memory = Arc::new(Mutex::new(memory));
         let name = match config.name {
-            // As the how manieth it joins: the upper half of a key tells pools apart.
-            name if name.is_empty() => format!("job {}", key & u64::from(u32::MAX)),
+            // As the how manieth it joins.
+            name if name.is_empty() => format!("job {key}"),
             name => name,
         };
         let name = name.into();

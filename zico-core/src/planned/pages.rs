@@ -1,0 +1,134 @@
+//! The pages of the planned arena: which are backed, and how many blocks lie in each.
+
+use alloc::vec::Vec;
+use core::ops::{Range, RangeInclusive};
+
+/// A page has a region. The other bits count the blocks in it.
+const BACKED: u32 = 1 << 31;
+
+pub(super) struct Pages {
+    /// log2 of a page.
+    shift: u32,
+    pages: Vec<u32>,
+    /// Those that are backed and have no blocks.
+    spare: u32,
+}
+
+impl Pages {
+    pub(super) fn new(page_bytes: u64) -> Self {
+        Self { shift: page_bytes.trailing_zeros(), pages: Vec::new(), spare: 0 }
+    }
+
+    /// There are pages up to this height, or more.
+    pub(super) fn reach(&mut self, height: u64) {
+        let pages = usize::try_from(height.div_ceil(1 << self.shift)).unwrap_or(usize::MAX);
+        self.pages.resize(pages.max(self.pages.len()), 0);
+    }
+
+    /// As many pages as a block of these bytes may touch.
+    pub(super) const fn most_of(&self, bytes: u64) -> u64 {
+        (bytes >> self.shift) + 2
+    }
+
+    /// A block has come to lie here. Nothing has happened if not all of it is backed.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, start: u64, len: u64) -> bool {
+        let Some(pages) = self.pages.get_mut(touched(self.shift, start, len)) else { return false };
+        // Most blocks lie in one page.
+        if let [page] = pages {
+            let is_backed = *page & BACKED != 0;
+            if is_backed {
+                self.spare -= u32::from(*page == BACKED);
+                *page += 1;
+            }
+            return is_backed;
+        }
+        let is_backed = pages.iter().all(|page| page & BACKED != 0);
+        for page in pages.iter_mut().filter(|_| is_backed) {
+            self.spare -= u32::from(*page == BACKED);
+            *page += 1;
+        }
+        is_backed
+    }
+
+    /// A block is gone that lay here. The pages that this has left empty, which are backed no more; with
+    /// `keeps` they stay backed.
+    #[inline]
+    pub(super) fn leave(&mut self, start: u64, len: u64, keeps: bool) -> Range<u64> {
+        let all = touched(self.shift, start, len);
+        if let [page] = &mut self.pages[all.clone()]
+            && *page != BACKED + 1
+        {
+            *page -= 1;
+            return 0..0;
+        }
+        self.leave_all(all, keeps)
+    }
+
+    fn leave_all(&mut self, all: RangeInclusive<usize>, keeps: bool) -> Range<u64> {
+        let (mut first, mut end) = (*all.start(), *all.end() + 1);
+        for page in &mut self.pages[all] {
+            *page -= 1;
+            if *page == BACKED {
+                self.spare += u32::from(keeps);
+                *page = if keeps { BACKED } else { 0 };
+            }
+        }
+        // Only those at its ends may have other blocks.
+        first += usize::from(self.pages[first] != 0);
+        end -= usize::from(end > first && self.pages[end - 1] != 0);
+        if keeps { 0..0 } else { first as u64..end.max(first) as u64 }
+    }
+
+    /// The pages that a block would touch and that are not backed. The list is one to use again.
+    pub(super) fn missing(&self, start: u64, len: u64, mut list: Vec<u64>) -> Vec<u64> {
+        let is_bare = |page: &usize| self.pages.get(*page).is_none_or(|page| page & BACKED == 0);
+        list.clear();
+        list.extend(touched(self.shift, start, len).filter(is_bare).map(|page| page as u64));
+        list
+    }
+
+    /// Takes over pages that have been backed.
+    pub(super) fn back(&mut self, pages: &[u64]) {
+        for page in pages.iter().filter_map(|&page| usize::try_from(page).ok()) {
+            if let Some(page) = self.pages.get_mut(page).filter(|page| **page & BACKED == 0) {
+                *page |= BACKED;
+                self.spare += 1;
+            }
+        }
+    }
+
+    /// Pages that are backed and that have no blocks: they are backed no more.
+    pub(super) fn give_up_spare(&mut self) -> Vec<u64> {
+        if core::mem::take(&mut self.spare) == 0 {
+            return Vec::new();
+        }
+        let spare = (0..).zip(&mut self.pages).filter(|(_, page)| **page == BACKED);
+        spare.map(|(number, page)| (*page = 0, number).1).collect()
+    }
+
+    /// Whether a page is backed although it has no blocks.
+    #[cfg(test)]
+    pub(super) fn is_spare(&self, page: u64) -> bool {
+        usize::try_from(page).is_ok_and(|page| self.pages.get(page) == Some(&BACKED))
+    }
+
+    /// Whether any is.
+    #[cfg(test)]
+    pub(super) fn has_spare(&self) -> bool {
+        self.pages.contains(&BACKED) || self.spare > 0
+    }
+
+    /// Whether none is backed.
+    #[cfg(test)]
+    pub(super) fn is_bare(&self) -> bool {
+        self.pages.iter().all(|&page| page == 0)
+    }
+}
+
+/// The pages that a block touches.
+#[expect(clippy::cast_possible_truncation, reason = "a layout has no more pages than a Vec")]
+#[inline]
+pub(super) const fn touched(page_shift: u32, start: u64, len: u64) -> RangeInclusive<usize> {
+    (start >> page_shift) as usize..=((start + len - 1) >> page_shift) as usize
+}
