@@ -19,8 +19,7 @@
 //! free pages that are not (*bare*). They know their neighbours, so a block is split off and joined
 //! again in O(1). [`bins`] find the tightest of the ready pieces: best fit packs as well as a search
 //! tree by size, which we had before, at the price of a segregated fit. A ready piece holds no whole
-//! page but between a lease and the block that it was for, so there are few lengths, and each has a
-//! bin.
+//! page but between a lease and the block that it was for, so there are few lengths.
 //!
 //! A handle has its block's slot, so a free finds it in O(1), and its serial, so that nothing but
 //! this very block is freed. Placing and freeing are O(1) but for pieces of one length, O(log n) of
@@ -89,6 +88,9 @@ impl Arena {
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
     /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins. A number
     /// is noted of it.
+    // Always inlined, as are the searches and the joins: a call would save and restore as many registers
+    // again, and return through memory.
+    #[inline(always)]
     pub(crate) fn place(
         &mut self,
         size: u64,
@@ -171,8 +173,6 @@ impl Arena {
 
     /// Makes a piece that is in no bins free, and joins it with its neighbours of the same kind.
     /// Returns what it is part of now, which is in no bins either.
-    // Always inlined, as are the searches: most of what a free costs is here, and a call would save
-    // and restore as many registers again.
     #[inline(always)]
     fn join(&mut self, slot: Slot, kind: Kind) -> Slot {
         let mut slot = slot;

@@ -68,10 +68,7 @@ pub struct Block {
 impl Block {
     #[inline]
     pub(crate) const fn new(address: Addr, bytes: Bytes, serial: u64, home: Home) -> Self {
-        Self {
-            place: pair(address.value(), bytes.value()),
-            name: pair(serial, home.word()),
-        }
+        Self { place: pair(address.value(), bytes.value()), name: pair(serial, home.word()) }
     }
 
     /// The first address.

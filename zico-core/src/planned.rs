@@ -211,13 +211,7 @@ impl Planned {
 
     /// The same where not all has been as foreseen.
     #[inline(never)]
-    fn place_anyhow(
-        &mut self,
-        habits: &mut Habits,
-        size: u64,
-        align: u64,
-        serial: u64,
-    ) -> Placed {
+    fn place_anyhow(&mut self, habits: &mut Habits, size: u64, align: u64, serial: u64) -> Placed {
         let Some(spot) = self.spot(habits, size, align) else { return Placed::Elsewhere };
         let exact = self.exact;
         let number = if exact { self.number() } else { habits.next() };
@@ -230,7 +224,12 @@ impl Planned {
 
     /// Places a block where it goes, if all of that is backed.
     #[inline(always)]
-    fn settle(&mut self, Spot { slot, start, len, keeps }: Spot, number: u32, serial: u64) -> Placed {
+    fn settle(
+        &mut self,
+        Spot { slot, start, len, keeps }: Spot,
+        number: u32,
+        serial: u64,
+    ) -> Placed {
         if !self.pages.enter(start, len) {
             return Placed::Bare;
         }

@@ -1,15 +1,17 @@
 //! Free pieces by their length: finds the tightest that is long enough, and of those the lowest.
 //!
-//! A segregated fit with a bin for every length there can be, in units of a granule or a page:
-//! what a bin holds is of one length, so the first bin that is not empty ([`Bitmap`]) has the exact
-//! best fit, and the piece on top of its heap ([`heap`]) is the lowest. Only the last bin mixes
-//! lengths, all that are too long for a bin of their own.
+//! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT`] units have a bin each, and
+//! twice as long ones share it with as many as are within a 2,048th of them. So the first bin that is not
+//! empty ([`Bitmap`]) has the exact best fit: the piece on top of its heap ([`heap`]), the tightest of the
+//! bin and the lowest of those. Only in the bin that a block's own size falls into there may be pieces that
+//! are too short, where lengths share it; those are passed by.
 //!
 //! The piece that was added last waits outside the bins until another one is added. A program that
 //! allocates and frees in turns cuts from the same piece and gives back to it again and again; this
 //! way its bin does not change each time.
 //!
-//! Adding is O(1), taking out O(log of the pieces of that length) amortised, finding O(1).
+//! Adding is O(1), taking out O(log of the pieces in that bin) amortised, finding O(1 and those that are
+//! passed by).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,10 +22,16 @@ use super::bitmap::Bitmap;
 use super::heap;
 use super::pieces::{NONE, Pieces, Slot};
 
+/// Lengths of fewer units than this have a bin each: regions of 2 MiB are as many granules.
+const EXACT: u64 = 1 << 12;
+
+/// A bin holds no two lengths that differ by more than this part of them: 2 to the power of so much.
+const PRECISION: u32 = EXACT.ilog2() - 1;
+
 pub(super) struct Bins {
     /// log2 of the unit, of which every length and every start is a multiple.
     shift: u32,
-    /// The bin of all lengths that have none of their own.
+    /// The bin of the longest, and of all that are longer than was expected.
     last: usize,
     /// The top of each bin's heap.
     tops: Vec<Slot>,
@@ -33,8 +41,9 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// Bins for lengths in units of 2^`shift`, of their own for those up to about `longest`.
+    /// Bins for lengths in units of 2^`shift`, up to about `longest`.
     pub(super) fn new(shift: u32, longest: u64) -> Self {
+        const { assert!(bin(u64::MAX) < Bitmap::MOST) };
         let last = bin(longest >> shift);
         Self {
             shift,
@@ -111,8 +120,7 @@ impl Bins {
         self.search(pieces, fit)
     }
 
-    /// The tightest piece that is long enough, if all pieces of its bin are, for any alignment that is
-    /// asked for.
+    /// The tightest piece that is long enough, or none, if every piece is aligned as is asked for.
     #[inline(always)]
     fn tightest(&self, pieces: &Pieces, Fit { size, align, .. }: Fit) -> Option<Slot> {
         if align > 1 << self.shift {
@@ -123,18 +131,20 @@ impl Bins {
         if pieces[top].len < size {
             top = self.tightest_of(pieces, bin, size);
         }
-        let waiting = &pieces[self.waiting];
-        let top_piece = &pieces[top];
         // Where none waits that is the guard, whose length is nothing.
-        let first = waiting.len >= size && (top == NONE || (waiting.len, waiting.start) < (top_piece.len, top_piece.start));
-        Some(if first { self.waiting } else { top })
+        let waits = pieces[self.waiting].len >= size
+            && (top == NONE || pieces[self.waiting].key() < pieces[top].key());
+        Some(if waits { self.waiting } else { top })
     }
 
-    /// The tightest piece from a bin on.
+    /// The same from a bin on whose first piece is too short.
+    #[cold]
     fn tightest_of(&self, pieces: &Pieces, bin: usize, size: u64) -> Slot {
         let Some(&top) = self.tops.get(bin) else { return NONE };
         let best = heap::first(pieces, top, |slot| pieces[slot].len >= size);
-        if best != NONE { return best; }
+        if best != NONE {
+            return best;
+        }
         self.filled.at_least(bin + 1).map_or(NONE, |bin| self.tops[bin])
     }
 
@@ -154,9 +164,8 @@ impl Bins {
             }
             from = bin + 1;
         }
-        let key = |slot: Slot| (pieces[slot].len, pieces[slot].start);
         let waits = self.waiting != NONE && fit(self.waiting);
-        if waits && (best == NONE || key(self.waiting) < key(best)) {
+        if waits && (best == NONE || pieces[self.waiting].key() < pieces[best].key()) {
             best = self.waiting;
         }
         let piece = Some(&pieces[best]).filter(|_| best != NONE)?;
@@ -189,10 +198,35 @@ impl Bins {
     }
 }
 
-const M: u32 = 11;
-#[expect(clippy::cast_possible_truncation)]
+/// The bin of a length of so many units: the units themselves up to [`EXACT`], from there on their first
+/// twelve bits and how many more there are.
+#[expect(clippy::cast_possible_truncation, reason = "see the assertion above")]
 #[inline]
 const fn bin(units: u64) -> usize {
-    let shift = (units | 1 << M).ilog2() - M;
-    (units >> shift) as usize + ((shift as usize) << M)
+    let more = (units | 1 << PRECISION).ilog2() - PRECISION;
+    (units >> more) as usize + ((more as usize) << PRECISION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_rise_with_the_length_and_are_exact_where_that_is_promised() {
+        let around = |power: u32| (1u64 << power).saturating_sub(3)..(1u64 << power) + 3;
+        let mut lengths: Vec<u64> = (0..EXACT).chain((12..63).flat_map(around)).collect();
+        lengths.extend([u64::MAX - 1, u64::MAX]);
+        lengths.sort_unstable();
+        for pair in lengths.windows(2) {
+            let (one, next) = (bin(pair[0]), bin(pair[1]));
+            assert!(one <= next, "{pair:?}");
+            assert!(
+                pair[1] >= EXACT || one as u64 == pair[0] && (pair[0] == pair[1] || one < next)
+            );
+            let far = pair[1] - pair[0] > pair[0] >> PRECISION;
+            assert!(!far || one < next, "{pair:?} are too far apart for one bin");
+        }
+        let longest = lengths.iter().map(|&units| bin(units)).max();
+        assert!(longest < Some(Bitmap::MOST));
+    }
 }

@@ -9,8 +9,7 @@ use core::ops::ControlFlow;
 use super::pieces::{Links, NONE, Pieces, Slot};
 
 fn key(pieces: &Pieces, slot: Slot) -> (u64, u64) {
-    let piece = &pieces[slot];
-    (piece.len, piece.start)
+    pieces[slot].key()
 }
 
 /// Adds a piece. Returns the new top.

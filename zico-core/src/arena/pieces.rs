@@ -77,6 +77,12 @@ impl Piece {
         Self { start, len, serial: 0, prev: NONE, next: NONE, links, kind }
     }
 
+    /// The order of what fits: the tightest first, and the lowest of those.
+    #[inline]
+    pub(super) const fn key(&self) -> (u64, u64) {
+        (self.len, self.start)
+    }
+
     /// Makes a block of it. A number is noted where what is free has its place in a heap.
     #[inline]
     pub(super) fn become_block(&mut self, serial: u64, number: u32) {

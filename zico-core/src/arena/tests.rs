@@ -162,8 +162,23 @@ fn places_frees_and_plans_as_the_model_does() {
     random_steps(5, 64 * GRANULE, 1_000, 3 * GRANULE, 20_000, 1_000);
     // A range that is used up again and again.
     random_steps(6, 64 * GRANULE, 20, 500 * GRANULE, 20_000, 300);
-    // Pages so large that lengths share the last bin.
+    // Pages so large that lengths share bins.
     random_steps(7, 1 << 30, 100, 1 << 30, 5_000, 100);
+}
+
+#[test]
+fn lengths_that_share_a_bin_are_told_apart() {
+    let mut random = Random(13);
+    let mut pair = Pair::new(1 << 30, 20);
+    for _ in 0..10_000 {
+        if pair.live.len() < 400 && random.below(100) < 55 {
+            // A bin has 16 of these lengths.
+            pair.alloc(((1 << 15) + random.below(48)) * GRANULE, GRANULE);
+        } else if !pair.live.is_empty() {
+            pair.free(usize::try_from(random.below(pair.live.len() as u64)).unwrap());
+        }
+    }
+    pair.check();
 }
 
 /// What another thread may do between a plan and its pages.

@@ -160,16 +160,7 @@ impl Layout {
         }
         let Plan { height, lower_bound, .. } = *plan;
         let signature = Signature::default();
-        Self {
-            entries,
-            seconds,
-            signature,
-            told: None,
-            times: 0,
-            height,
-            lower_bound,
-            peak: 0,
-        }
+        Self { entries, seconds, signature, told: None, times: 0, height, lower_bound, peak: 0 }
     }
 
     /// All slots, second ones included.
