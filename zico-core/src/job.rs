@@ -1,13 +1,14 @@
 //! A job: the handle through which one tenant allocates, frees and runs its iterations.
 
 use core::fmt;
+use core::ops::{DerefMut, Range};
 
 use crate::admission::Begin;
 use crate::arena::GRANULE;
 use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
-use crate::memory::{Freed, Memory};
+use crate::memory::Memory;
 use crate::planned::{Lesson, Planning};
 use crate::profile::Profile;
 use crate::region::JobKey;
@@ -223,23 +224,50 @@ impl<D: Device> Job<D> {
     #[inline]
     pub fn free(&self, block: Block) -> Result<(), FreeError> {
         let mut memory = self.memory.lock();
-        let freed = memory.free(block)?;
+        if memory.has_notes() {
+            drop(memory);
+            return self.free_noted(block);
+        }
+        let (zone, pages) = memory.free(block)?;
+        self.freed(memory, zone, pages);
+        Ok(())
+    }
+
+    /// Frees a block that may have a name or other streams that use it.
+    #[cold]
+    fn free_noted(&self, block: Block) -> Result<(), FreeError> {
+        let mut memory = self.memory.lock();
+        let Some(parked) = memory.forget(block)? else {
+            let (zone, pages) = memory.free(block)?;
+            self.freed(memory, zone, pages);
+            return Ok(());
+        };
         let hungry = core::mem::take(&mut memory.hungry);
         let watched = self.pulse.tick();
-        match freed {
-            Freed::Pages(zone, pages) => self.shared.give_back(self.key, memory, zone, pages),
-            Freed::Parked(parked) => {
-                drop(memory);
-                self.park(parked);
-            }
-        }
+        drop(memory);
+        self.park(parked);
+        self.tell(hungry, watched);
+        Ok(())
+    }
+
+    /// A block has been freed, and these pages are empty.
+    #[inline]
+    fn freed(&self, mut memory: impl DerefMut<Target = Memory<D>>, zone: Zone, pages: Range<u64>) {
+        let hungry = core::mem::take(&mut memory.hungry);
+        let watched = self.pulse.tick();
+        self.shared.give_back(self.key, memory, zone, pages);
+        self.tell(hungry, watched);
+    }
+
+    /// Tells those who have waited for a free of this job, or for it to have come this far.
+    #[inline]
+    fn tell(&self, hungry: bool, watched: bool) {
         if hungry {
             self.shared.fed();
         }
         if watched {
             self.shared.admit();
         }
-        Ok(())
     }
 
     /// The allocations and frees of the running iteration so far.

@@ -32,14 +32,6 @@ struct Note<S> {
     streams: Vec<S>,
 }
 
-/// What a free left behind.
-pub(crate) enum Freed<D: Device> {
-    /// These pages of this zone are empty.
-    Pages(Zone, Range<u64>),
-    /// The block waits for other streams.
-    Parked(Parked<D>),
-}
-
 pub(crate) struct Memory<D: Device> {
     arenas: [Arena; ARENAS],
     pub(crate) planned: Planned,
@@ -258,14 +250,17 @@ impl<D: Device> Memory<D> {
         self.signature.mark().filter(|_| self.habits.is_inside())
     }
 
+    /// Whether anything has been noted of any block: such a block is to be [forgotten](Self::forget) before
+    /// it is freed.
     #[inline]
-    pub(crate) fn free(&mut self, block: Block) -> Result<Freed<D>, FreeError> {
+    pub(crate) fn has_notes(&self) -> bool {
+        !self.notes.is_empty()
+    }
+
+    /// Takes a live block back. The pages of this zone that this leaves empty.
+    #[inline]
+    pub(crate) fn free(&mut self, block: Block) -> Result<(Zone, Range<u64>), FreeError> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
-        if !self.notes.is_empty()
-            && let Some(parked) = self.forget(block)?
-        {
-            return Ok(Freed::Parked(parked));
-        }
         let zone = home.zone();
         let (slot, at) = (home.slot(), self.offset(block, zone));
         let (size, pages) = match self.arenas.get_mut(zone.index()) {
@@ -287,7 +282,7 @@ impl<D: Device> Memory<D> {
             marker.freed = true;
         }
         self.tally.free(bytes, Bytes::new(size));
-        Ok(Freed::Pages(zone, pages))
+        Ok((zone, pages))
     }
 
     /// The live blocks, in the order of their addresses within each zone.

@@ -2,7 +2,8 @@
 //! be of a block that is live.
 //!
 //! A job takes them in the order of its allocations from series of 2^32. The process counts the series, and
-//! that is all it counts: no decision depends on which ones a job gets.
+//! that is all it counts: no decision depends on which ones a job gets. (With the 2^32nd series the count
+//! begins anew. By then as many jobs have joined.)
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -12,8 +12,7 @@ use crate::streams::{Parked, Wait};
 impl<D: Device> Memory<D> {
     /// Forgets what was noted of a block that is being freed. If other streams use it, it has been freed
     /// then, and waits for them.
-    #[cold]
-    pub(super) fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
+    pub(crate) fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         let size = self.check(block)?;
         let streams = self.notes.remove(&serial).map(|note| note.streams).unwrap_or_default();

@@ -103,10 +103,18 @@ pub(crate) fn planned() -> Outcome<()> {
     let mut all = Vec::new();
     for name in bundled::names() {
         let workload = speed::repeating(name)?;
-        let zico = Contender::new("zico, the same iteration", &workload, Zico::sharing(&workload))?;
-        all.push(compare(&workload, vec![zico], ROUNDS)?);
+        let granules = u32::try_from(workload.space / 512)?;
+        let offset = Offset::new(granules, u32::try_from(workload.places)?);
+        let contenders = vec![
+            Contender::new("zico, nothing leased", &workload, Zico::in_one_region(&workload))?,
+            Contender::new("zico", &workload, Zico::sharing(&workload))?,
+            Contender::new("offset-allocator", &workload, Ok(offset))?,
+            Contender::new("rlsf", &workload, Rlsf::new(workload.space))?,
+            Contender::new("talc", &workload, Talcum::new(workload.space))?,
+        ];
+        all.push(compare(&workload, contenders, ROUNDS)?);
     }
-    println!("An iteration that repeats, ns a pair without the loop:\n");
+    println!("An iteration that repeats, ns a pair without the loop (times the first):\n");
     print(&bundled::names().collect::<Vec<_>>(), &all);
     println!();
     Ok(())

@@ -53,6 +53,17 @@ impl Zico {
         Ok(Self { job: job(2 << 20, workload.space)?, tells: true })
     }
 
+    /// The job as it comes, but for regions so large that one holds all of an iteration: what the calls
+    /// take where nothing is leased or given back.
+    ///
+    /// # Errors
+    /// If zico or the mock device refuses anything: a defect.
+    pub fn in_one_region(workload: &Workload) -> Outcome<Self> {
+        // One for each lifetime, and one for the plan.
+        let budget = workload.space.checked_mul(4).ok_or("too much space")?;
+        Ok(Self { job: job(workload.space, budget)?, tells: true })
+    }
+
     /// The same beside others, with its needs declared so that they need not wait for its first iteration.
     ///
     /// # Errors
