@@ -42,6 +42,7 @@ use core::ops::Range;
 
 use crate::units::Bytes;
 use bins::Bins;
+use grow::Tightest;
 use pieces::{Kind, PARKED, Pieces};
 
 pub(crate) use pieces::Slot;
@@ -62,6 +63,8 @@ pub(crate) struct Arena {
     bare: Bins,
     /// For each page below `top`, the bare piece that begins there.
     bare_at: Vec<Slot>,
+    /// To look for places in.
+    inside: Tightest,
 }
 
 impl Arena {
@@ -77,6 +80,7 @@ impl Arena {
             ready: Bins::new(GRANULE.trailing_zeros(), page_bytes.saturating_mul(2)),
             bare: Bins::new(page_shift, len),
             bare_at: Vec::new(),
+            inside: Tightest::default(),
         }
     }
 

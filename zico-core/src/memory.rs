@@ -148,7 +148,7 @@ impl<D: Device> Memory<D> {
             return Ok((Zone::Planned, self.planned.missing(spot, pages)));
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
-        let arena = &self.arenas[lifetime.index()];
+        let arena = &mut self.arenas[lifetime.index()];
         let pages = core::mem::take(&mut self.wanted);
         let pages = arena.plan(size, align, pages).ok_or_else(|| arena.len())?;
         Ok((lifetime.into(), pages))

@@ -126,11 +126,13 @@ impl Bins {
         if align > 1 << self.shift {
             return None;
         }
-        let bin = self.filled.at_least(self.bin(size)).unwrap_or(usize::MAX);
-        let mut top = self.tops.get(bin).copied().unwrap_or(NONE);
-        if pieces[top].len < size {
-            top = self.tightest_of(pieces, bin, size);
-        }
+        let top = match self.filled.at_least(self.bin(size)) {
+            Some(bin) => match self.tops[bin] {
+                top if pieces[top].len >= size => top,
+                _ => self.tightest_of(pieces, bin, size),
+            },
+            None => NONE,
+        };
         // Where none waits that is the guard, whose length is nothing.
         let waits = pieces[self.waiting].len >= size
             && (top == NONE || pieces[self.waiting].key() < pieces[top].key());
@@ -140,8 +142,7 @@ impl Bins {
     /// The same from a bin on whose first piece is too short.
     #[cold]
     fn tightest_of(&self, pieces: &Pieces, bin: usize, size: u64) -> Slot {
-        let Some(&top) = self.tops.get(bin) else { return NONE };
-        let best = heap::first(pieces, top, |slot| pieces[slot].len >= size);
+        let best = heap::first(pieces, self.tops[bin], |slot| pieces[slot].len >= size);
         if best != NONE {
             return best;
         }

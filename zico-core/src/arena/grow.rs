@@ -32,34 +32,28 @@ struct Candidate {
     first: Slot,
 }
 
-/// The tightest places so far, in order. On the stack: each lease looks for some.
+/// The tightest places so far, in order. A list to use again: each lease looks for some.
 #[derive(Default)]
-struct Tightest {
-    places: [Candidate; CANDIDATES],
-    count: usize,
-}
+pub(super) struct Tightest(Vec<Candidate>);
 
 impl Tightest {
-    fn all(&self) -> &[Candidate] {
-        &self.places[..self.count]
+    /// The worst, if there are as many as are compared.
+    fn worst(&self) -> Option<&Candidate> {
+        self.0.get(CANDIDATES - 1)
     }
 
-    /// Adds one. If there are as many as are compared, it takes the place of the worst.
+    /// Adds one, in the place of the worst if there are as many as are compared.
     fn insert(&mut self, candidate: Candidate) {
-        self.count = (self.count + 1).min(CANDIDATES);
-        let mut place = self.count - 1;
-        while place > 0 && candidate < self.places[place - 1] {
-            self.places[place] = self.places[place - 1];
-            place -= 1;
-        }
-        self.places[place] = candidate;
+        self.0.truncate(CANDIDATES - 1);
+        let place = self.0.partition_point(|other| *other <= candidate);
+        self.0.insert(place, candidate);
     }
 }
 
 impl Arena {
     /// Where `size` bytes could go if more pages were backed, and which: the fewest, then the
     /// tightest place, then the lowest. None if the range is used up. The list is one to use again.
-    pub(crate) fn plan(&self, size: u64, align: u64, mut pages: Vec<u64>) -> Option<Vec<u64>> {
+    pub(crate) fn plan(&mut self, size: u64, align: u64, mut pages: Vec<u64>) -> Option<Vec<u64>> {
         pages.clear();
         if self.pieces.is_full() {
             return None;
@@ -71,24 +65,28 @@ impl Arena {
         }
         let on_top = self.on_top(fit);
         let longer = self.page_bytes().saturating_mul(2);
-        let mut inside = Tightest::default();
+        let mut inside = core::mem::take(&mut self.inside);
+        inside.0.clear();
         self.tightest(fit, size.saturating_sub(longer), LOOKED_AT, &mut inside);
-        if inside.all().is_empty() && on_top.is_none() {
+        if inside.0.is_empty() && on_top.is_none() {
             // The last resort. One page leased for another block may still be whole, beside a bare
             // piece that is shorter than that.
             self.tightest(fit, 0, usize::MAX, &mut inside);
         }
         let mut best: Option<(u64, &Candidate)> = None;
-        for place in inside.all().iter().chain(&on_top) {
+        for place in inside.0.iter().chain(&on_top) {
             let count = self.missing_count(place, size);
             if best.is_none_or(|(least, _)| count < least) {
                 best = Some((count, place));
             }
         }
-        let (count, place) = best?;
-        pages.reserve(usize::try_from(count).unwrap_or_default());
-        self.missing(place, size, |run| pages.extend(run));
-        Some(pages)
+        let best = best.map(|(count, place)| {
+            pages.reserve(usize::try_from(count).unwrap_or_default());
+            self.missing(place, size, |run| pages.extend(run));
+            pages
+        });
+        self.inside = inside;
+        best
     }
 
     /// The tightest free ranges with bare pages in which a block fits, by length and address. Looks
@@ -97,7 +95,7 @@ impl Arena {
         let _ = self.bare.from(&self.pieces, least, |slot| {
             many = many.checked_sub(1).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
             let piece = &self.pieces[slot];
-            let worst = found.all().get(CANDIDATES - 1);
+            let worst = found.worst();
             // A range is longer than its bare piece, or begins where that does.
             if worst.is_some_and(|worst| (worst.len, worst.start) < (piece.len, piece.start)) {
                 return ControlFlow::Continue(false);
