@@ -134,6 +134,9 @@ pub(crate) struct Outlook {
     lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
     marks: Vec<u64>,
+    /// The shapes that began so when they were looked at last, a bit for each: they are what is expected
+    /// now. None if something else is.
+    alike: Option<u32>,
     news: News,
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
@@ -180,7 +183,7 @@ impl Outlook {
     /// The next iteration is to be of a shape that the job tells, or it says nothing. Whether
     /// something else is expected since.
     pub(crate) fn expect(&mut self, told: Option<u64>) -> bool {
-        self.marks.clear();
+        self.begin_anew();
         let changed = core::mem::replace(&mut self.told, told) != told;
         if changed {
             self.now = match told {
@@ -192,13 +195,18 @@ impl Outlook {
     }
 
     /// The running iteration has made its allocations up to a mark. What had been expected until then,
-    /// if that is something else than now. O(shapes).
+    /// if that is something else than now. O(shapes), and an envelope of those that are left when they
+    /// are not the same as at the mark before.
     pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Before> {
         if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
             return None;
         }
         self.marks.push(mark.hash);
-        let next = self.alike().or_else(|| self.unlike_any())?;
+        let alike = self.alike();
+        if self.alike.replace(alike) == Some(alike) {
+            return None;
+        }
+        let next = self.most_of(alike).or_else(|| self.unlike_any())?;
         if self.now.as_ref().is_some_and(|now| now.is(&next)) {
             return None;
         }
@@ -220,6 +228,7 @@ impl Outlook {
     /// what, they may need at any time as much as they did at most, or their plans do; those without a
     /// plan whatever there is: they may begin as others do.
     pub(crate) fn replan(&mut self, peaks: &[Peak]) {
+        self.alike = None;
         for Shape { key, expected, .. } in &mut self.shapes {
             let is_it = |peak: &&Peak| match *key {
                 Key::Told(shape) => peak.told == Some(shape),
@@ -239,7 +248,7 @@ impl Outlook {
 
     /// What was expected before still is.
     pub(crate) fn keep(&mut self, before: Before) {
-        self.now = Some(before.0);
+        (self.now, self.alike) = (Some(before.0), None);
     }
 
     /// What is expected of a shape that the job tells.
@@ -247,10 +256,17 @@ impl Outlook {
         Some(self.shapes[self.find(Key::Told(shape))?].expected.clone())
     }
 
-    /// What is expected of an iteration with these marks: the most of all that began so.
-    fn alike(&self) -> Option<Expected> {
-        let alike = |shape: &&Shape| shape.marks.starts_with(&self.marks);
-        let mut alike = self.shapes.iter().filter(alike).map(|shape| &shape.expected);
+    /// The shapes that began with these marks, a bit for each.
+    fn alike(&self) -> u32 {
+        let shapes = (0..).zip(&self.shapes);
+        let alike = shapes.filter(|(_, shape)| shape.marks.starts_with(&self.marks));
+        alike.fold(0, |alike, (which, _)| alike | 1 << which)
+    }
+
+    /// What is expected of an iteration that is like one of these: the most of all.
+    fn most_of(&self, alike: u32) -> Option<Expected> {
+        let shapes = (0..).zip(&self.shapes).filter(|(which, _)| alike >> which & 1 != 0);
+        let mut alike = shapes.map(|(_, shape)| &shape.expected);
         let first = alike.next()?.clone();
         Some(alike.fold(first, |sum, next| Expected {
             settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
@@ -291,7 +307,13 @@ impl Outlook {
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);
+        self.begin_anew();
+    }
+
+    /// Nothing is known of the iteration that is to come.
+    fn begin_anew(&mut self) {
         self.marks.clear();
+        self.alike = None;
     }
 
     /// Puts an iteration with those of its shape. What is expected of them, and whether the last one was

@@ -96,6 +96,39 @@ fn iterations_that_begin_alike_may_come_to_the_larger() {
     assert_eq!(begin(&[1, 4], 9), [Some(40), None], "new after all");
 }
 
+/// What is expected is worked out anew only where a mark tells shapes apart, and again after it could not
+/// be had.
+#[test]
+fn a_mark_that_tells_nothing_apart_changes_nothing() {
+    let mut outlook = Outlook::default();
+    let marks = |last| {
+        let (mut signature, mut marks) = (Signature::default(), Vec::new());
+        for size in [1, 2, 2, last] {
+            signature.push(size);
+            marks.extend(signature.mark());
+        }
+        (signature, marks)
+    };
+    let profile = |peak| {
+        let step = Step { leased: Regions::new(peak), ..Step::default() };
+        Profile::of([step], Progress::new(8), Ticks::new(8))
+    };
+    outlook.learn(profile(1), Signature::default(), 0);
+    for (last, peak) in [(3, 20), (4, 40), (3, 20)] {
+        let (signature, marks) = marks(last);
+        marks.into_iter().for_each(|mark| drop(outlook.recognise(mark)));
+        outlook.learn(profile(peak), signature, 0);
+    }
+    let [first, second, third] = marks(4).1[..] else { panic!("three marks") };
+    let before = outlook.recognise(first).unwrap();
+    outlook.keep(before);
+    assert!(outlook.recognise(second).is_some(), "it may be had by now");
+    assert!(outlook.recognise(third).is_some(), "only one of the two is left");
+    outlook.expect(None);
+    assert!(outlook.recognise(first).is_some());
+    assert!(outlook.recognise(second).is_none(), "the same two");
+}
+
 #[test]
 fn what_the_job_says_counts_more_than_what_it_allocates() {
     let mut outlook = Outlook::of(Some(77));
