@@ -65,6 +65,12 @@ fn repeating(name: &str) -> Set {
     set(&workload, Zico::sharing(&workload))
 }
 
+/// The same where nothing is leased or given back.
+fn planned(name: &str) -> Set {
+    let workload = speed::repeating(name).unwrap_or_else(|error| panic!("{error}"));
+    set(&workload, Zico::in_one_region(&workload))
+}
+
 /// A block of a page of its own, again and again: each time a lease without a device call, and pages
 /// that are given back.
 fn leasing() -> Set {
@@ -88,12 +94,13 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 }
 
 #[library_benchmark]
-#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(683_206))]
-#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(349_186))]
-#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(885_200))]
-#[bench::leases(args = (leasing()), config = within(4_193_900))]
-#[bench::iterations(args = (idling()), config = within(5_719_206))]
-#[bench::resnet50(args = (repeating("resnet50")), config = within(2_436_760))]
+#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(580_205))]
+#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(298_916))]
+#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(818_265))]
+#[bench::leases(args = (leasing()), config = within(4_031_881))]
+#[bench::iterations(args = (idling()), config = within(5_705_205))]
+#[bench::planned(args = (planned("resnet50")), config = within(699_731))]
+#[bench::resnet50(args = (repeating("resnet50")), config = within(2_164_266))]
 fn hot(mut set: Set) -> Set {
     let ops = std::mem::take(&mut set.ops);
     play(&mut set, &ops);
