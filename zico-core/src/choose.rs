@@ -189,6 +189,9 @@ impl<D: Device> Ledger<D> {
                 None => latest.push((job, batch)),
             }
         }
+        if latest.is_empty() {
+            return Vec::new();
+        }
         let event = |(job, batch)| Some(self.fence_of(job, batch)?.1.clone());
         latest.into_iter().filter_map(event).collect()
     }

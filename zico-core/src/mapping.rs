@@ -71,6 +71,9 @@ impl<D: Device> Shared<D> {
     /// Sees to it that granted regions are mapped at their pages, and that the job's stream waits
     /// for what they were used for before.
     fn furnish(&self, job: JobKey, zone: Zone, grant: &Grant<D::Event>) -> Result<(), D::Error> {
+        if grant.after.is_empty() && grant.backings.is_empty() {
+            return Ok(());
+        }
         if !grant.after.is_empty() {
             let stream = self.ledger.lock().accounts.get(&job).map(|account| account.stream);
             let order = |event: &Arc<D::Event>| match stream {
