@@ -22,7 +22,7 @@
 //! page but between a lease and the block that it was for, so there are few lengths.
 //!
 //! A handle has its block's slot, so a free finds it in O(1), and its serial, so that nothing but
-//! this very block is freed. Placing and freeing are O(1) but for pieces of one length, O(log n) of
+//! this very block is freed. Placing and freeing are O(1) but for pieces of about one length, O(log n) of
 //! those amortised; for alignments above a granule, and where a small block would lie across a border, the
 //! pieces that are long enough and do not fit are looked at too. Positions are sums of lengths that the range has room for, so none overflows.
 
@@ -102,12 +102,12 @@ impl Arena {
         serial: u64,
         number: u32,
     ) -> Option<(Slot, u64)> {
-        let (mut slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
+        let (slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
         if self.pieces.is_full() {
             return None;
         }
         if gap > 0 {
-            slot = self.cut_gap(slot, gap);
+            self.cut_gap(slot, gap);
         }
         let piece = &self.pieces[slot];
         if size < piece.len {
@@ -123,11 +123,10 @@ impl Arena {
     /// Cuts the bytes off a ready piece that lie before the place of a block. They wait to be put into
     /// a bin, then what is left.
     #[cold]
-    fn cut_gap(&mut self, slot: Slot, gap: u64) -> Slot {
+    fn cut_gap(&mut self, slot: Slot, gap: u64) {
         self.ready.take_aside(&mut self.pieces, slot);
         let front = self.pieces.split_front(slot, gap);
         self.ready.insert(&mut self.pieces, front);
-        slot
     }
 
     /// The number that was noted of a live block.

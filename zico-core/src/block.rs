@@ -68,7 +68,7 @@ pub struct Block {
 impl Block {
     #[inline]
     pub(crate) const fn new(address: Addr, bytes: Bytes, serial: u64, home: Home) -> Self {
-        Self { place: pair(address.value(), bytes.value()), name: pair(serial, home.word()) }
+        Self { place: pair(address.value(), bytes.value()), name: pair(serial, home.0) }
     }
 
     /// The first address.
@@ -130,10 +130,6 @@ impl Home {
     #[inline]
     pub(crate) const fn slot(self) -> Slot {
         (self.0 >> 2) as Slot
-    }
-
-    const fn word(self) -> u64 {
-        self.0
     }
 }
 

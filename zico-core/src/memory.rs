@@ -278,11 +278,17 @@ impl<D: Device> Memory<D> {
                 freed
             }
         };
+        self.count_free(bytes, Bytes::new(size));
+        Ok((zone, pages))
+    }
+
+    /// A block is no longer live of which so many bytes had been asked for, and which took so many.
+    #[inline]
+    fn count_free(&mut self, bytes: Bytes, size: Bytes) {
         if let Some(marker) = &mut self.marker {
             marker.freed = true;
         }
-        self.tally.free(bytes, Bytes::new(size));
-        Ok((zone, pages))
+        self.tally.free(bytes, size);
     }
 
     /// The live blocks, in the order of their addresses within each zone.

@@ -82,18 +82,23 @@ struct Place {
 }
 
 impl Place {
-    /// Its block is late from now on.
-    fn vacate(&mut self) -> Late {
+    /// What its block occupies, if it has one.
+    fn occupied(&self) -> Occupied {
         let Entry { start, size, .. } = self.entry;
-        let tenant = self.tenant;
+        Occupied { start, len: size, tenant: self.tenant }
+    }
+
+    /// The same, and it has none any more.
+    fn vacate(&mut self) -> Occupied {
+        let occupied = self.occupied();
         self.tenant.serial = 0;
-        Late { start, len: size, tenant }
+        occupied
     }
 }
 
-/// A block where the plan does not expect one.
+/// Bytes, and the block that has them: of a slot, or of one that is late.
 #[derive(Clone, Copy, Debug)]
-struct Late {
+struct Occupied {
     start: u64,
     len: u64,
     tenant: Tenant,
@@ -146,7 +151,8 @@ pub(crate) struct Planned {
     misses: usize,
     /// The one at the cursor is as foreseen, and its place is taken.
     taken: bool,
-    late: Vec<Late>,
+    /// Blocks where the plan does not expect any.
+    late: Vec<Occupied>,
     pages: Pages,
     /// The shape that the job has told of its iteration.
     told: Option<u64>,
@@ -281,8 +287,8 @@ impl Planned {
     /// Where the block with this serial begins that was placed in this slot, and its length, if it is
     /// live.
     pub(crate) fn live(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        let Late { start, len, tenant } = match self.slots.get(slot as usize) {
-            Some(place) if place.tenant.serial == serial => { *place }.vacate(),
+        let Occupied { start, len, tenant } = match self.slots.get(slot as usize) {
+            Some(place) if place.tenant.serial == serial => place.occupied(),
             _ => *self.late(serial)?,
         };
         (!tenant.parked).then_some((start, len))
@@ -329,8 +335,8 @@ impl Planned {
     }
 
     #[inline]
-    fn leave_pages(&mut self, habits: &mut Habits, block: Late) -> Range<u64> {
-        let Late { start, len, tenant: Tenant { serial, number, keeps, .. } } = block;
+    fn leave_pages(&mut self, habits: &mut Habits, block: Occupied) -> Range<u64> {
+        let Occupied { start, len, tenant: Tenant { serial, number, keeps, .. } } = block;
         if !self.exact {
             habits.freed(number, serial);
         }
@@ -339,7 +345,7 @@ impl Planned {
 
     /// The live blocks in no order: where each begins, its length and its serial.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let slots = self.slots.iter().map(|&(mut place)| place.vacate());
+        let slots = self.slots.iter().map(Place::occupied);
         let all = slots.chain(self.late.iter().copied());
         let live = all.filter(|block| block.tenant.serial != 0 && !block.tenant.parked);
         live.map(|block| (block.start, block.len, block.tenant.serial))
@@ -375,7 +381,7 @@ impl Planned {
     }
 }
 
-impl Late {
+impl Occupied {
     const fn is_in(&self, spot: Spot) -> bool {
         self.start < spot.start + spot.len && spot.start < self.start + self.len
     }

@@ -19,10 +19,7 @@ impl<D: Device> Memory<D> {
         if streams.is_empty() {
             return Ok(None);
         }
-        if let Some(marker) = &mut self.marker {
-            marker.freed = true;
-        }
-        self.tally.free(bytes, size);
+        self.count_free(bytes, size);
         self.park(home, serial);
         self.tally.park(size);
         let waits = streams.into_iter().map(Wait::new).collect();

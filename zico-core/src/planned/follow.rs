@@ -1,7 +1,7 @@
 //! Which plan is followed, how far the iteration has come in it, and what is in its way.
 
 use super::layout::{Entry, Layout, Stay};
-use super::{Late, Place, Planned, Tenant};
+use super::{Occupied, Place, Planned, Tenant};
 use crate::arena::Slot;
 use crate::habits::{Habit, Habits, NONE};
 use crate::sync::Arc;
@@ -168,15 +168,19 @@ impl Planned {
 
     /// Takes a late block with this serial off the list. It keeps no pages.
     #[cold]
-    pub(super) fn take_late(&mut self, serial: u64, is_it: impl Fn(&Late) -> bool) -> Option<Late> {
-        let is_it = |late: &Late| late.tenant.serial == serial && is_it(late);
+    pub(super) fn take_late(
+        &mut self,
+        serial: u64,
+        is_it: impl Fn(&Occupied) -> bool,
+    ) -> Option<Occupied> {
+        let is_it = |late: &Occupied| late.tenant.serial == serial && is_it(late);
         let mut late = self.late.iter().position(is_it).map(|at| self.late.swap_remove(at))?;
         late.tenant.keeps = false;
         Some(late)
     }
 
     #[cold]
-    pub(super) fn late(&self, serial: u64) -> Option<&Late> {
+    pub(super) fn late(&self, serial: u64) -> Option<&Occupied> {
         self.late.iter().find(|late| late.tenant.serial == serial)
     }
 }

@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::gaps::gaps_are_short;
 use super::*;
 
 /// A change of an iteration.
