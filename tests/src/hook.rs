@@ -52,13 +52,15 @@ type Step = Box<dyn FnOnce() -> bool + Send>;
 pub struct Hook {
     device: MockDevice,
     steps: Arc<Mutex<Vec<(Operation, When, Step)>>>,
+    /// Before an event is recorded on one stream.
+    on_streams: Arc<Mutex<Vec<(MockStream, Step)>>>,
 }
 
 impl Hook {
     /// A device with nothing to happen yet.
     #[must_use]
     pub fn new(device: MockDevice) -> Self {
-        Self { device, steps: Arc::default() }
+        Self { device, steps: Arc::default(), on_streams: Arc::default() }
     }
 
     /// At the next call of an operation `step` is taken, once. Several wait in line.
@@ -70,6 +72,21 @@ impl Hook {
     ) {
         let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
         steps.push((operation, when, Box::new(step)));
+    }
+
+    /// Before the next event is recorded on this stream `step` is taken, once. It says whether that fails.
+    pub fn on_stream(&self, stream: MockStream, step: impl FnOnce() -> bool + Send + 'static) {
+        let mut steps = self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.push((stream, Box::new(step)));
+    }
+
+    fn fire_on_stream(&self, stream: MockStream) -> bool {
+        let step = {
+            let mut steps = self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = steps.iter().position(|(on, _)| *on == stream);
+            next.map(|next| steps.remove(next).1)
+        };
+        step.is_some_and(|step| step())
     }
 
     fn fire(&self, operation: Operation, when: When) -> bool {
@@ -149,6 +166,9 @@ impl Device for Hook {
     }
 
     fn record(&self, stream: MockStream) -> Result<Self::Event, HookError> {
+        if self.fire_on_stream(stream) {
+            return Err(HookError::Made);
+        }
         self.call(Operation::Record, |device| device.record(stream))
     }
 

@@ -1,15 +1,17 @@
 //! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
 
+mod claim;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::banker::Claim;
 use crate::device::Device;
+use crate::first_wave::FirstWave;
 use crate::memory::Memory;
 use crate::outlook::Outlook;
 use crate::policy::Tenant;
 use crate::profile::{Recorder, Step};
-use crate::run::{Phase, Pulse, Run};
+use crate::run::{Phase, Pulse, Run, Stall};
 use crate::signature::Signature;
 use crate::snapshot::Activity;
 use crate::space::{Moment, Space};
@@ -18,6 +20,8 @@ use crate::sync::{Arc, Mutex};
 use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 use crate::zone::Zone;
+
+pub(crate) use claim::Blame;
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;
@@ -58,8 +62,10 @@ pub(crate) struct Account<D: Device> {
     pub(crate) fences: VecDeque<Fence<D::Event>>,
     pub(crate) phase: Phase,
     pub(crate) terms: Terms,
-    /// It does not mark its iterations: it waits for one to begin within an allocation.
-    pub(crate) unmarked: bool,
+    /// It waits for memory.
+    pub(crate) stall: Option<Stall>,
+    /// What it has allocated before its first iteration.
+    pub(crate) first_wave: FirstWave,
     /// The most that it may hold.
     pub(crate) cap: u32,
     /// How often it was put behind jobs that had asked later, since it has waited.
@@ -81,8 +87,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) claims: u32,
     /// It has been denied memory and has had none since.
     pub(crate) denied: bool,
-    /// Streams whose work uses what the job has given up, and that its own has to wait for before
-    /// the next fence.
+    /// Streams whose work uses what the job, which has left, has given up, and that its own has to wait
+    /// for before each fence: another thread may record the last one before this one has recorded another.
     pub(crate) joins: Vec<D::Stream>,
     /// The job's arenas, which it has a lock of its own for.
     pub(crate) memory: Arc<Mutex<Memory<D>>>,
@@ -111,8 +117,9 @@ impl<D: Device> Account<D> {
             pending: Vec::new(),
             fences: VecDeque::new(),
             phase: Phase::Idle,
-            unmarked: terms.detect,
             terms,
+            stall: None,
+            first_wave: FirstWave::default(),
             cap: u32::MAX,
             passed_over: 0,
             used: MemoryTime::ZERO,
@@ -161,17 +168,6 @@ impl<D: Device> Account<D> {
         self.leased_total().saturating_add(self.draining)
     }
 
-    /// What others cannot have, whether an iteration of the job runs or not.
-    pub(crate) fn kept(&self) -> u32 {
-        let held = if self.is_captive() { self.leased_total() } else { self.persistent() };
-        held.max(self.terms.floor)
-    }
-
-    /// What others cannot have now, if it were to hold `extra` regions more.
-    pub(crate) fn reserved(&self, extra: u32) -> u32 {
-        self.leased_total().saturating_add(extra).max(self.terms.floor)
-    }
-
     /// What the job does.
     pub(crate) fn activity(&self) -> Activity {
         match self.phase {
@@ -208,16 +204,6 @@ impl<D: Device> Account<D> {
         self.pending.is_empty() && self.passed + 1 == self.batch
     }
 
-    /// Whether it holds memory of its last iteration that it may free any time.
-    pub(crate) fn may_free(&self) -> bool {
-        !self.is_running() && self.ephemeral() > 0 && !self.is_captive()
-    }
-
-    /// Whether it waits for its iteration to begin within an allocation, and frees nothing meanwhile.
-    fn is_captive(&self) -> bool {
-        self.unmarked && matches!(self.phase, Phase::Waiting(_))
-    }
-
     /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
     /// next to nothing.
     pub(crate) fn may_turn(&self) -> bool {
@@ -236,19 +222,38 @@ impl<D: Device> Account<D> {
         }
     }
 
+    /// Whether a running iteration waits for memory.
     pub(crate) fn is_stalled(&self) -> bool {
-        matches!(&self.phase, Phase::Running(run) if run.stalled_since.is_some())
+        self.stall.is_some() && matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether it waits for memory that it was denied at this epoch.
+    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was only
+    /// asking.
     pub(crate) fn is_denied_at(&self, epoch: u64) -> bool {
-        // One that has gone on since was only asking.
-        let waits = |run: &Run| {
-            run.stalled_since.is_some()
-                && run.denied == epoch
-                && run.denied_at == self.pulse.progress()
-        };
-        matches!(&self.phase, Phase::Running(run) if waits(run))
+        let progress = self.pulse.progress();
+        self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
+    }
+
+    /// How many regions it waits for, if it does. One that has gone on since was only asking.
+    pub(crate) fn awaited(&self) -> Option<u32> {
+        let progress = self.pulse.progress();
+        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
+    }
+
+    /// It was denied so many regions.
+    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
+        let at = self.pulse.progress();
+        let new = Stall { since: now, epoch, asked, at, passed_over: 0 };
+        let stall = self.stall.get_or_insert(new);
+        (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+    }
+
+    /// It waits for memory no longer.
+    pub(crate) fn resume(&mut self, now: Ticks) {
+        let Some(stall) = self.stall.take() else { return };
+        if let Phase::Running(run) = &mut self.phase {
+            run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
+        }
     }
 
     /// Progress within the running iteration; none before it has begun.
@@ -284,41 +289,13 @@ impl<D: Device> Account<D> {
         }
     }
 
-    /// The job's claim in the banker's test, if it were to hold `extra` regions more. `most` is what
-    /// it can come to hold in all, and its claim while it has no profile.
-    pub(crate) fn claim(&self, extra: u32, most: u32) -> Claim {
-        let claim = self.ahead().map_or(most, |ahead| most.min(self.persistent() + ahead));
-        let carried = match &self.phase {
-            Phase::Running(run) => run.carried,
-            _ => self.ephemeral(),
-        };
-        // What is reserved for it is its own, and stays so: as if it held that much.
-        let reserved = self.reserved(extra);
-        let stays = self.persistent().saturating_add(carried).max(self.terms.floor);
-        Claim { need: claim.saturating_sub(reserved), returns: reserved.saturating_sub(stays) }
-    }
-
-    /// Whether the running iteration would hold more than its profile allows if it got what it waits
-    /// for, or has no profile.
-    pub(crate) fn is_beyond_claim(&self) -> bool {
-        let asked = match &self.phase {
-            Phase::Running(run) if run.stalled_since.is_some() => run.asked,
-            _ => 0,
-        };
-        let wanted = self.ephemeral().saturating_add(asked);
-        self.is_running() && self.ahead().is_none_or(|ahead| wanted > ahead)
-    }
-
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.pulse.restart();
+        self.stall = None;
+        self.outlook.note_carried(self.ephemeral());
         self.phase = Phase::Running(Run {
             began: now,
             stalled: Ticks::ZERO,
-            stalled_since: None,
-            denied: 0,
-            asked: 0,
-            denied_at: Progress::ZERO,
-            passed_over: 0,
             carried: self.ephemeral(),
             exceeded: 0,
             recorder: Recorder::default(),
@@ -334,12 +311,13 @@ impl<D: Device> Account<D> {
         let leased = Regions::new(self.ephemeral());
         let demand = Regions::new(self.ephemeral() + self.draining);
         let progress = self.pulse.progress();
+        if self.stall.is_some_and(|stall| stall.at != progress) {
+            // It has gone on without what it was denied.
+            self.resume(now);
+        }
+        let stall = self.stall;
         if let Some(run) = self.run() {
-            if run.denied_at != progress {
-                // It has gone on without what it was denied.
-                run.resume(now);
-            }
-            let at = run.elapsed(now);
+            let at = run.elapsed(now, stall.as_ref());
             run.recorder.note(Step { progress, at, demand, leased });
         }
     }
@@ -364,11 +342,12 @@ impl<D: Device> Account<D> {
         let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
             return false;
         };
-        let length = run.elapsed(now);
+        let length = run.elapsed(now, self.stall.take().as_ref());
         let exceeded = run.exceeded;
         let newest = run.recorder.finish(operations, length);
         self.meter(now);
-        self.outlook.learn(newest, signature, exceeded);
+        self.outlook.learn(newest, signature, exceeded, self.ephemeral());
+        self.first_wave = FirstWave::over();
         self.iterations += 1;
         true
     }

@@ -12,8 +12,10 @@
 //! were asked for later, and one of each job that asked before it or was passed over as often. Then
 //! it waits for those that run, and for nothing that starts later (I5).
 
+use alloc::vec::Vec;
+
 use crate::account::Account;
-use crate::desk::{Desk, PASSES};
+use crate::desk::{Desk, Obstacle, PASSES};
 use crate::device::Device;
 use crate::error::{BeginError, NotRunning};
 use crate::ledger::Ledger;
@@ -35,7 +37,7 @@ pub enum Begin {
     Started,
     /// Not yet: ask again when the pool's generation has changed. The delay is what the profiles
     /// promise, in time of the running iterations; none if it depends on when one ends, or on when a
-    /// job between iterations frees what it has kept from its last one.
+    /// job that is between iterations frees what it holds: [`Pool::waits`](crate::Pool::waits) says which.
     Wait(Option<Ticks>),
 }
 
@@ -50,6 +52,9 @@ impl<D: Device> Ledger<D> {
         told: Option<u64>,
         now: Ticks,
     ) -> Result<(Begin, bool), BeginError> {
+        if self.accounts.get(&job).is_none_or(|account| account.gone) {
+            return Err(BeginError::Left);
+        }
         let mut admitted = false;
         let other = self.accounts.get_mut(&job).is_some_and(|account| {
             !matches!(account.phase, Phase::Running(_)) && account.outlook.expect(told)
@@ -81,8 +86,11 @@ impl<D: Device> Ledger<D> {
         if let Phase::Waiting(delay) = account.phase {
             return Ok((Begin::Wait(delay), admitted));
         }
+        let carried = account.outlook.carried();
         account.begin(now);
-        Ok((Begin::Started, admitted))
+        // One that waits may never fit beside what this one always begins with.
+        let keeps_more = account.outlook.carried() > carried && !self.waiting.is_empty();
+        Ok((Begin::Started, admitted || keeps_more))
     }
 
     /// A job's iteration ends, and others may start.
@@ -136,7 +144,7 @@ impl<D: Device> Ledger<D> {
             (Some(before), Some(now)) => now > before,
             (before, _) => before.is_some(),
         };
-        if rises && !self.is_safe_with(None, 0, 0) {
+        if rises && !self.is_safe_with(None, 0) {
             if let Some(account) = self.accounts.get_mut(&job) {
                 account.outlook.keep(before);
             }
@@ -170,21 +178,26 @@ impl<D: Device> Ledger<D> {
         let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
         let claim = account.outlook.profile().map_or(0, |profile| profile.claim().value());
         let (name, peak) = (|| account.name.clone(), account.persistent().saturating_add(claim));
+        let peak_bytes = match account.iterations {
+            0 => bytes(account.persistent()).saturating_add(account.terms.declared_bytes),
+            _ => bytes(peak),
+        };
         if peak > account.cap && peak <= self.target && !varies {
             return Err(BeginError::BeyondCap {
                 job: name(),
-                peak: bytes(peak),
+                peak: peak_bytes,
                 cap: bytes(account.cap),
             });
         }
-        let others = self.kept().saturating_sub(account.kept());
+        let all = self.accounts.values().map(Account::kept_for_good).fold(0, u32::saturating_add);
+        let others = all.saturating_sub(account.kept_for_good());
         let fits = peak.saturating_add(others) <= self.target;
         if fits || varies || !self.policy.hands_over() {
             return Ok(());
         }
         Err(BeginError::NeverFits {
             job: name(),
-            peak: bytes(peak),
+            peak: peak_bytes,
             kept_by_others: bytes(others),
             budget: bytes(self.target),
         })
@@ -203,7 +216,13 @@ impl<D: Device> Ledger<D> {
             self.making_way = self.makes_way();
             let place = if self.making_way { None } else { desk.choose(&mut *self.policy, budget) };
             let Some(place) = place else { break };
-            let job = desk.start(place);
+            let job = desk.key(place);
+            let obstacle = self.obstacle(job);
+            if let Some(obstacle) = obstacle {
+                desk.hold(place, obstacle);
+                continue;
+            }
+            desk.start(place);
             self.waiting.retain(|&waiting| waiting != job);
             self.set_phase(job, Phase::Admitted);
             self.pass_over_stalled();
@@ -214,30 +233,90 @@ impl<D: Device> Ledger<D> {
         any
     }
 
+    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit beside
+    /// what the others keep just now, or those that run could not all finish.
+    ///
+    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and those
+    /// that keep it, go first. Where all that is in the way is kept by jobs that wait to start themselves,
+    /// one of them starts, and frees it or finds that there is no memory.
+    fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
+        if !self.policy.hands_over() {
+            return None;
+        }
+        let own = self.accounts.get(&job)?;
+        let others =
+            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
+        let need = own.outlook.profile().map_or(0, |profile| profile.claim().value());
+        let for_good = others().map(Account::kept_for_good).fold(0, u32::saturating_add);
+        // One that takes more than there ever is tries alone: its iterations vary.
+        let need = own.persistent().saturating_add(need).min(self.target.saturating_sub(for_good));
+        let fits = |kept: u32| need.saturating_add(kept) <= self.target;
+        let kept = others().map(Account::kept).fold(0, u32::saturating_add);
+        let runs = others().any(Account::is_running);
+        if fits(kept) {
+            return if runs { self.endangers(job) } else { None };
+        }
+        let at_rest = |other: &Account<D>| {
+            if other.is_running() { other.kept_for_good() } else { other.kept() }
+        };
+        if runs {
+            let is_kept_at_rest = !fits(others().map(at_rest).fold(0, u32::saturating_add));
+            return Some(if is_kept_at_rest { Obstacle::Leftovers } else { Obstacle::Running });
+        }
+        let may_free = others().any(|other| other.may_go_on(self.epoch));
+        let waits = |key: &JobKey| {
+            *key != job && self.accounts.get(key).is_some_and(Account::holds_leftovers)
+        };
+        let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
+        (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// Whether some iteration that runs could no longer finish, or this one not, if it started.
+    fn endangers(&mut self, job: JobKey) -> Option<Obstacle> {
+        let account = self.accounts.get_mut(&job)?;
+        let phase = core::mem::replace(&mut account.phase, Phase::Admitted);
+        let is_safe = self.is_safe_with(None, 0);
+        let after = if is_safe { Vec::new() } else { self.finishing(None) };
+        self.set_phase(job, phase);
+        if is_safe {
+            return None;
+        }
+        let before = self.finishing(None);
+        let all = after.contains(&job) && before.iter().all(|one| after.contains(one));
+        (!all).then_some(Obstacle::Running)
+    }
+
     /// Whether nothing is to start for now: a running iteration has waited for memory while as many
     /// others began as a job may be passed over by, and what it waits for may still come back. If it
     /// could have it and does not ask, nobody waits for that.
-    fn makes_way(&self) -> bool {
-        let starved = |account: &Account<D>| match &account.phase {
-            Phase::Running(run) => run.stalled_since.is_some() && run.passed_over >= PASSES,
-            _ => false,
-        };
+    fn makes_way(&mut self) -> bool {
         let returns = |account: &Account<D>| account.is_running() || account.draining > 0;
-        self.accounts.iter().filter(|(_, account)| starved(account)).any(|(job, _)| {
-            self.accounts.iter().any(|(other, account)| other != job && returns(account))
-        })
+        let returning = self.accounts.values().filter(|account| returns(account)).count();
+        let mut makes_way = false;
+        for account in self.accounts.values_mut() {
+            let others = returning - usize::from(returns(account));
+            let Some(stall) = account.stall.as_mut().filter(|stall| stall.passed_over >= PASSES)
+            else {
+                continue;
+            };
+            if others > 0 {
+                makes_way = true;
+            } else {
+                // It could have had it.
+                stall.passed_over = 0;
+            }
+        }
+        makes_way
     }
 
     /// An iteration has begun: notes it for those that wait for memory.
     fn pass_over_stalled(&mut self) {
-        for run in self.accounts.values_mut().filter_map(Account::run) {
-            if run.stalled_since.is_some() {
-                run.passed_over = run.passed_over.saturating_add(1);
-            }
+        for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
+            stall.passed_over = stall.passed_over.saturating_add(1);
         }
     }
 
-    fn set_phase(&mut self, job: JobKey, phase: Phase) {
+    pub(crate) fn set_phase(&mut self, job: JobKey, phase: Phase) {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.phase = phase;
         }

@@ -162,13 +162,10 @@ impl Arena {
     /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
     pub(crate) fn free(&mut self, slot: Slot) -> Range<u64> {
         let slot = self.join(slot, Kind::Ready);
-        let piece = &self.pieces[slot];
-        let last = piece.end() >> self.page_shift;
-        let within = piece.start & (self.page_bytes() - 1) != 0;
-        let first = (piece.start >> self.page_shift) + u64::from(within);
-        if first < last {
-            self.release(slot, first..last);
-            return first..last;
+        let pages = self.whole_pages(slot);
+        if !pages.is_empty() {
+            self.release(slot, pages.clone());
+            return pages;
         }
         self.ready.insert(&mut self.pieces, slot);
         0..0

@@ -4,9 +4,13 @@
 //! every grant leads to a safe state, some iteration can always get all it still needs, finish and
 //! give back what it holds.
 
+use crate::region::JobKey;
+
 /// One running iteration, in regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
+    /// Whose it is.
+    pub(crate) job: JobKey,
     /// What it may still take.
     pub(crate) need: u32,
     /// What it gives back when it ends.
@@ -31,13 +35,25 @@ pub(crate) fn least_free(claims: &mut [Claim]) -> u32 {
     least
 }
 
+/// The jobs that can finish in some order when `free` regions are nobody's. O(n log n).
+pub(crate) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
+    claims.sort_unstable_by_key(|claim| claim.need);
+    let mut free = free;
+    let finishes = claims.iter().take_while(move |claim| {
+        let can = claim.need <= free;
+        free = free.saturating_add(claim.returns);
+        can
+    });
+    finishes.map(|claim| claim.job)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn safe(free: u32, claims: &[(u32, u32)]) -> bool {
         let mut claims: alloc::vec::Vec<_> =
-            claims.iter().map(|&(need, returns)| Claim { need, returns }).collect();
+            claims.iter().map(|&(need, returns)| Claim { job: 0, need, returns }).collect();
         is_safe(free, &mut claims)
     }
 
@@ -47,6 +63,19 @@ mod tests {
         assert!(safe(4, &[(3, 4), (5, 2)]));
         // Each holds 4: neither can.
         assert!(!safe(2, &[(3, 4), (3, 4)]));
+    }
+
+    #[test]
+    fn those_that_can_finish_are_found_where_not_all_can() {
+        let mut claims = [(1, 3, 4), (2, 5, 2), (3, 10, 9)].map(|(job, need, returns)| Claim {
+            job,
+            need,
+            returns,
+        });
+        let mut finish = |free| can_finish(free, &mut claims).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(finish(2), []);
+        assert_eq!(finish(3), [1, 2]);
+        assert_eq!(finish(4), [1, 2, 3]);
     }
 
     #[test]

@@ -9,11 +9,12 @@
 
 use core::fmt;
 
+use crate::account::Account;
 use crate::banker::least_free;
 use crate::device::Device;
-use crate::ledger::Ledger;
+use crate::error::Exact;
+use crate::ledger::{AT_A_TIME, Ledger};
 use crate::pool::MOST_REGIONS;
-use crate::region::{Region, State};
 use crate::units::Bytes;
 
 /// How far a pool's budget is from what it is to be.
@@ -70,9 +71,10 @@ impl fmt::Display for BudgetError {
                 write!(f, "a budget of {asked} is less than the {kept} that the jobs keep")
             }
             Self::TooSmall { asked, region } => {
-                write!(f, "a budget of {asked} holds no region of {region}")
+                write!(f, "a budget of {} holds no region of {region}", Exact(*asked))
             }
             Self::BeyondDevice { asked, capacity } => {
+                let (asked, capacity) = (Exact(*asked), Exact(*capacity));
                 write!(f, "a budget of {asked} is more than the device's {capacity}")
             }
             Self::TooManyRegions { count, most } => {
@@ -98,14 +100,14 @@ impl<D: Device> Ledger<D> {
         if target == 0 {
             return Err(BudgetError::TooSmall { asked, region });
         }
-        let kept = self.kept();
+        let kept_by = |account: &Account<D>| account.persistent().max(account.kept_for_good());
+        let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
         if target < kept {
             let kept = Bytes::new(u64::from(kept) * self.page_bytes);
             return Err(BudgetError::BelowPersistent { asked, kept });
         }
         self.target = target;
         self.limit = self.limit.max(target);
-        self.open_up();
         self.share_out();
         self.tighten();
         self.epoch += 1;
@@ -116,9 +118,9 @@ impl<D: Device> Ledger<D> {
     /// Moves the limit towards a lowered target, as far as what runs can still finish.
     pub(crate) fn tighten(&mut self) {
         if self.limit > self.target {
-            let reserved = self.reserved(None, 0);
+            let reserved = self.reserved(None);
             let needed = if self.policy.hands_over() {
-                self.running_claims(None, 0, 0);
+                self.running_claims(None, 0);
                 least_free(&mut self.claims)
             } else {
                 0
@@ -128,7 +130,7 @@ impl<D: Device> Ledger<D> {
         self.close_absent();
     }
 
-    /// Whether regions are to be closed that there is memory for.
+    /// Whether more regions are open than may be.
     pub(crate) fn is_shrinking(&self) -> bool {
         self.open > self.limit
     }
@@ -140,34 +142,33 @@ impl<D: Device> Ledger<D> {
         BudgetStatus { target: bytes(self.target), held, pending }
     }
 
-    /// A region that is free and has no memory: closes it if there are more than may be.
-    pub(crate) fn close(&mut self, region: usize) {
-        let entry = &mut self.regions[region];
-        if self.open > self.limit && entry.state == State::Free && entry.memory.is_none() {
-            entry.state = State::Closed;
+    /// Closes regions that are free and have no memory, as long as there are more open than may be: some
+    /// at a time.
+    pub(crate) fn close_absent(&mut self) {
+        for _ in 0..AT_A_TIME {
+            if self.open <= self.limit || !self.regions.close_last() {
+                return;
+            }
             self.open -= 1;
         }
     }
 
-    fn close_absent(&mut self) {
-        for region in (0..self.regions.len()).rev() {
-            if self.open <= self.limit {
-                return;
-            }
-            self.close(region);
-        }
+    /// Closes more of them. Whether that made a difference.
+    pub(crate) fn close_more(&mut self) -> bool {
+        let open = self.open;
+        self.close_absent();
+        self.open < open
     }
 
-    /// Opens regions up to the limit.
-    fn open_up(&mut self) {
-        let missing = usize::try_from(self.limit.saturating_sub(self.open)).unwrap_or(0);
-        let closed = self.regions.iter_mut().filter(|region| region.state == State::Closed);
-        let mut left = missing;
-        for region in closed.take(missing) {
-            region.state = State::Free;
-            left -= 1;
+    /// Opens regions up to the limit, some at a time. Whether there are more to open.
+    pub(crate) fn open_up(&mut self) -> bool {
+        for _ in 0..AT_A_TIME {
+            if self.open >= self.limit {
+                return false;
+            }
+            self.regions.open_one();
+            self.open += 1;
         }
-        self.regions.extend((0..left).map(|_| Region::absent()));
-        self.open = self.open.max(self.limit);
+        self.open < self.limit
     }
 }

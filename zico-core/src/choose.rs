@@ -10,11 +10,18 @@
 use alloc::vec::Vec;
 
 use crate::device::Device;
-use crate::lease::Want;
 use crate::ledger::Ledger;
 use crate::pool::HandOver;
-use crate::region::{JobKey, Place, Region, State};
+use crate::region::{JobKey, Place, State};
 use crate::sync::Arc;
+use crate::want::Want;
+
+/// Beside as many as there are pages, the most free regions that are looked at for the best. More than a
+/// budget is divided into unless it is told to be.
+const LOOKED_AT: usize = 4096;
+
+/// So many sorts of pages, by when they are in use, are looked at apart.
+const MOST_SORTS: usize = 64;
 
 /// One page of a grant.
 #[derive(Clone, Copy)]
@@ -63,13 +70,53 @@ struct Candidate {
     region: usize,
 }
 
+/// The regions that a lease has chosen so far: a bit for each.
+#[derive(Default)]
+pub(crate) struct Chosen(Vec<u64>);
+
+impl Chosen {
+    fn has(&self, region: usize) -> bool {
+        self.0.get(region / 64).is_some_and(|word| word >> (region % 64) & 1 != 0)
+    }
+
+    fn add(&mut self, backings: &mut Vec<Backing>, backing: Backing) {
+        let word = backing.region / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (backing.region % 64);
+        backings.push(backing);
+    }
+
+    fn clear(&mut self, backings: &[Backing]) {
+        for backing in backings {
+            self.0[backing.region / 64] = 0;
+        }
+    }
+}
+
 impl<D: Device> Ledger<D> {
     /// Chooses a region for each page. Whether there are enough that can be had without
-    /// waiting on the host. O(pages) where all are mapped, else O(regions + pages log pages).
-    pub(crate) fn choose(&self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+    /// waiting on the host. O(pages) where all are mapped, else O((pages + 4096) log pages) for each
+    /// of at most 64 sorts of pages that are in use at different times.
+    pub(crate) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+        let mut chosen = core::mem::take(&mut self.chosen);
+        backings.clear();
+        let found = self.choose_all(job, want, backings, &mut chosen);
+        chosen.clear(backings);
+        self.chosen = chosen;
+        found
+    }
+
+    fn choose_all(
+        &self,
+        job: JobKey,
+        want: &Want,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> bool {
         let Some(account) = self.accounts.get(&job) else { return false };
         let space = &account.spaces[want.zone.index()];
-        backings.clear();
         let mut missing: Vec<(u64, u64)> = Vec::new();
         for &number in &want.pages {
             let page = space.page(number);
@@ -77,13 +124,12 @@ impl<D: Device> Ledger<D> {
                 return false;
             }
             // Two pages of one arena may have had the same region: only one can have it now.
-            let taken = |region: &usize| backings.iter().any(|backing| backing.region == *region);
-            let state = page.region.filter(|region| !taken(region));
+            let state = page.region.filter(|&region| !chosen.has(region));
             let backing = |region, from| Backing { page: number, region, mapped: true, from };
             match state.map(|region| (region, self.regions[region].state)) {
-                Some((region, State::Free)) => backings.push(backing(region, From::Nobody)),
+                Some((region, State::Free)) => chosen.add(backings, backing(region, From::Nobody)),
                 Some((region, State::Draining { job: owner, .. })) if owner == job => {
-                    backings.push(backing(region, From::Own));
+                    chosen.add(backings, backing(region, From::Own));
                 }
                 // Its mapping would have to go, and work may still use that.
                 _ if page.region.is_some() && page.last > account.passed => return false,
@@ -91,46 +137,70 @@ impl<D: Device> Ledger<D> {
             }
         }
         if !missing.is_empty() {
-            self.choose_free(job, &mut missing, backings);
-            self.choose_draining(job, &mut missing, backings);
+            self.choose_free(job, &mut missing, backings, chosen);
+            self.choose_draining(job, &mut missing, backings, chosen);
         }
         missing.is_empty()
     }
 
     /// Gives the missing pages the free regions that suit them best, as far as there are any. Pages
-    /// that are in use in the same parts of an iteration are looked at together.
-    fn choose_free(&self, job: JobKey, missing: &mut Vec<(u64, u64)>, backings: &mut Vec<Backing>) {
-        let hands_over = self.policy.hands_over();
+    /// that are in use in the same parts of an iteration are looked at together; where there are very many
+    /// sorts of them, the last as one. Of very many free regions not all are looked at.
+    fn choose_free(
+        &self,
+        job: JobKey,
+        missing: &mut Vec<(u64, u64)>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
         missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
-        let mut left = Vec::new();
-        for alike in missing.chunk_by(|one, other| one.1 == other.1) {
-            let mut taken: Vec<usize> = backings.iter().map(|backing| backing.region).collect();
-            taken.sort_unstable();
-            let candidate = |(region, entry): (usize, &Region<D::Memory>)| {
-                let free = entry.state == State::Free
-                    && (hands_over || entry.is_only_of(job))
-                    && taken.binary_search(&region).is_err()
-                    && self.can_leave(entry);
-                free.then(|| {
-                    let (own, others) = entry.usage(job);
-                    let clash = (own & alike[0].1).count_ones();
-                    Candidate { clash, others, absent: entry.memory.is_none(), region }
-                })
-            };
-            let mut best: Vec<Candidate> =
-                self.regions.iter().enumerate().filter_map(candidate).collect();
-            if alike.len() < best.len() {
-                best.select_nth_unstable(alike.len());
-            }
-            let got = alike.len().min(best.len());
-            best[..got].sort_unstable();
-            backings.extend(alike.iter().zip(&best).map(|(&(page, _), candidate)| {
-                let region = candidate.region;
-                Backing { page, region, mapped: false, from: From::Nobody }
-            }));
-            left.extend_from_slice(&alike[got..]);
+        let (mut left, mut rest, mut sorts) = (Vec::new(), &missing[..], 0);
+        while !rest.is_empty() {
+            sorts += 1;
+            let parts = rest[0].1;
+            let alike = rest.partition_point(|&(_, other)| other == parts);
+            let alike = if sorts < MOST_SORTS { alike } else { rest.len() };
+            let (pages, others) = rest.split_at(alike);
+            let got = self.best_free(job, pages, backings, chosen);
+            left.extend_from_slice(&pages[got..]);
+            rest = others;
         }
         *missing = left;
+    }
+
+    /// Gives pages that are in use at the same time the best regions there are, and says how many.
+    fn best_free(
+        &self,
+        job: JobKey,
+        pages: &[(u64, u64)],
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> usize {
+        let hands_over = self.policy.hands_over();
+        let parts = pages.iter().fold(0, |all, (_, parts)| all | parts);
+        let candidate = |region: usize| {
+            let entry = &self.regions[region];
+            let may = (hands_over || entry.is_only_of(job)) && self.can_leave(entry);
+            (may && !chosen.has(region)).then(|| {
+                let (own, others) = entry.usage(job);
+                let clash = (own & parts).count_ones();
+                Candidate { clash, others, absent: entry.memory.is_none(), region }
+            })
+        };
+        let idle = self.regions.idle(0).take(pages.len().saturating_add(LOOKED_AT));
+        // What has no memory yet is all the same.
+        let absent = self.regions.absent().filter(|&region| !chosen.has(region)).take(pages.len());
+        let mut best: Vec<Candidate> = idle.chain(absent).filter_map(candidate).collect();
+        if pages.len() < best.len() {
+            best.select_nth_unstable(pages.len());
+        }
+        let got = pages.len().min(best.len());
+        best[..got].sort_unstable();
+        for (&(page, _), candidate) in pages.iter().zip(&best) {
+            let region = candidate.region;
+            chosen.add(backings, Backing { page, region, mapped: false, from: From::Nobody });
+        }
+        got
     }
 
     /// Gives the missing pages regions that the device has yet to pass: those that the job itself
@@ -141,30 +211,34 @@ impl<D: Device> Ledger<D> {
         job: JobKey,
         missing: &mut Vec<(u64, u64)>,
         backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
     ) {
         // A region that may be mapped only once would have to leave a page that work still uses.
         if missing.is_empty() || !self.rules.aliases {
             return;
         }
         let ordered = self.rules.hand_over == HandOver::Ordered && self.policy.hands_over();
-        let usable = |(region, entry): (usize, &Region<D::Memory>)| {
-            let State::Draining { job: owner, batch } = entry.state else { return None };
-            let taken = backings.iter().any(|backing| backing.region == region);
-            let from = if owner == job {
-                From::Own
-            } else if ordered && self.fence_of(owner, batch).is_some() {
-                From::Other { job: owner, batch }
-            } else {
-                return None;
-            };
-            (!taken).then_some((owner != job, batch, region, from))
-        };
-        let mut draining: Vec<_> = self.regions.iter().enumerate().filter_map(usable).collect();
-        draining.sort_unstable_by_key(|&(other, batch, region, _)| (other, batch, region));
+        let owners = self.accounts.iter().filter(|&(&owner, _)| ordered || owner == job);
+        let mut draining: Vec<_> = owners
+            .flat_map(|(&owner, account)| {
+                let fenced = account.fences.iter().map(|fence| &fence.regions[..]);
+                // What is not fenced yet only the job itself can have.
+                let open = Some(&account.pending[..]).filter(|_| owner == job);
+                let lists = fenced.chain(open);
+                let regions = lists.flat_map(move |list| self.regions.draining(owner, list));
+                regions.map(move |(batch, region)| (owner != job, batch, region, owner))
+            })
+            .filter(|&(other, batch, region, owner)| {
+                !chosen.has(region) && (!other || self.fence_of(owner, batch).is_some())
+            })
+            .collect();
+        draining.sort_unstable();
+        draining.dedup();
         let mut draining = draining.into_iter();
         missing.retain(|&(page, _)| match draining.next() {
-            Some((.., region, from)) => {
-                backings.push(Backing { page, region, mapped: false, from });
+            Some((other, batch, region, owner)) => {
+                let from = if other { From::Other { job: owner, batch } } else { From::Own };
+                chosen.add(backings, Backing { page, region, mapped: false, from });
                 false
             }
             None => true,

@@ -23,6 +23,17 @@ pub(crate) struct Waiter {
     pub(crate) passed: u32,
     /// What the policy says of it.
     pub(crate) verdict: Verdict,
+    /// What keeps it from starting, whatever the policy says.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// What keeps an iteration from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// An iteration that runs has to end first. Nothing starts that would delay this one.
+    Running,
+    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for how long.
+    Leftovers,
 }
 
 /// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
@@ -33,8 +44,6 @@ pub(crate) struct Desk {
     pub(crate) jobs: Vec<Tenant>,
     /// Those who wait, in the order in which they are asked.
     pub(crate) queue: Vec<Waiter>,
-    /// A job may free what it has kept from its last iteration.
-    may_free: bool,
 }
 
 impl Desk {
@@ -43,16 +52,15 @@ impl Desk {
         self.keys.clear();
         self.jobs.clear();
         self.queue.clear();
-        self.may_free = false;
         for (&key, account) in ledger.accounts.iter().filter(|(_, account)| !account.gone) {
             self.keys.push(key);
             self.jobs.push(account.tenant());
-            self.may_free |= account.may_free();
         }
         for (asked, key) in ledger.waiting.iter().enumerate() {
             let passed = ledger.accounts.get(key).map_or(0, |account| account.passed_over);
             if let Ok(job) = self.keys.binary_search(key) {
-                self.queue.push(Waiter { job, asked, passed, verdict: Verdict::AfterAnEnd });
+                let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
+                self.queue.push(Waiter { job, asked, passed, verdict, obstacle });
             }
         }
     }
@@ -62,13 +70,17 @@ impl Desk {
     pub(crate) fn choose(&mut self, policy: &mut dyn Policy, budget: Regions) -> Option<usize> {
         self.sort(policy);
         for i in 0..self.queue.len() {
-            self.queue[i].verdict = self.ask(policy, budget, self.queue[i].job, None);
+            self.queue[i].verdict = match self.queue[i].obstacle {
+                None => self.ask(policy, budget, self.queue[i].job, None),
+                Some(_) => Verdict::AfterAnEnd,
+            };
         }
-        let first = *self.queue.first()?;
+        let is_first = |waiter: &&Waiter| waiter.obstacle != Some(Obstacle::Leftovers);
+        let first = *self.queue.iter().find(is_first)?;
         (0..self.queue.len()).find(|&place| {
             let Waiter { job, verdict, .. } = self.queue[place];
             verdict.promise() == Some(Ticks::ZERO)
-                && (place == 0 || !self.delays(policy, budget, first, job))
+                && (job == first.job || !self.delays(policy, budget, first, job))
         })
     }
 
@@ -90,17 +102,26 @@ impl Desk {
         });
     }
 
+    /// The job of the waiter at a place in the queue.
+    pub(crate) fn key(&self, place: usize) -> JobKey {
+        self.keys[self.queue[place].job]
+    }
+
+    /// Something keeps the waiter at a place in the queue from starting.
+    pub(crate) fn hold(&mut self, place: usize, obstacle: Obstacle) {
+        self.queue[place].obstacle = Some(obstacle);
+    }
+
     /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
     /// it was the order that put it before them. One that was let start because it delays nobody has
     /// passed nobody over.
-    pub(crate) fn start(&mut self, place: usize) -> JobKey {
+    pub(crate) fn start(&mut self, place: usize) {
         let waiter = self.queue.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
         if place == 0 {
             let passed = self.queue.iter_mut().filter(|other| other.asked < waiter.asked);
             passed.for_each(|other| other.passed = other.passed.saturating_add(1));
         }
-        self.keys[waiter.job]
     }
 
     /// Whether the first waiter would have to wait longer if `job` started now. If it waits for an
@@ -132,21 +153,9 @@ impl Desk {
             (beside, core::mem::replace(activity, Activity::Running))
         });
         let view = View::new(budget, &self.jobs, job);
-        let verdict = if view.running().next().is_some() {
-            policy.decide(&view)
-        } else {
-            // Nothing to wait for, unless a job has kept something from its last iteration.
-            // One that takes more than there ever is tries alone: its iterations vary.
-            let kept = self.jobs.iter().map(|job| job.persistent.at_least(job.floor));
-            let most = kept.fold(budget, Regions::saturating_sub);
-            let claim = view.own().profile.as_ref().map(|profile| profile.claim());
-            let fits = claim.is_none_or(|claim| claim.min(most) <= view.room);
-            if fits || !self.may_free || !policy.hands_over() {
-                Verdict::Start
-            } else {
-                Verdict::AfterAnEnd
-            }
-        };
+        // Where nothing runs there is nothing that it could wait for.
+        let runs = view.running().next().is_some();
+        let verdict = if runs { policy.decide(&view) } else { Verdict::Start };
         if let Some((beside, activity)) = before {
             self.jobs[beside].activity = activity;
         }

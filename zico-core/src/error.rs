@@ -35,6 +35,11 @@ pub enum PoolError<E> {
         /// The most there can be.
         most: u64,
     },
+    /// The device's granularity is no power of two: its contract asks for one.
+    Granularity {
+        /// The granularity.
+        granularity: Bytes,
+    },
     /// The size of a region is no power of two, or less than the device's granularity.
     RegionSize {
         /// The size asked for.
@@ -155,6 +160,8 @@ pub enum AllocError<E> {
         /// The length of the range.
         range: Bytes,
     },
+    /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
+    Left,
     /// The device refused. Nothing has changed; the call can be repeated.
     Device(E),
 }
@@ -205,21 +212,42 @@ pub enum BeginError {
     },
     /// The job is in an iteration already.
     AlreadyRunning,
+    /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
+    Left,
 }
 
 /// An iteration was to end that has not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning;
 
+/// To the byte, where two that are compared might look the same.
+pub(crate) struct Exact(pub(crate) Bytes);
+
+impl fmt::Display for Exact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = self;
+        match bytes.value() {
+            odd if odd % 1024 != 0 => write!(f, "{odd} B"),
+            _ => write!(f, "{bytes}"),
+        }
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BudgetTooSmall { budget, region } => {
-                write!(f, "a budget of {budget} holds no region of {region}")
+                write!(f, "a budget of {} holds no region of {region}", Exact(*budget))
             }
             Self::BudgetBeyondDevice { budget, capacity } => {
+                let (budget, capacity) = (Exact(*budget), Exact(*capacity));
                 write!(f, "a budget of {budget} is more than the device's {capacity}")
             }
+            Self::Granularity { granularity } => write!(
+                f,
+                "the device's granularity of {granularity} is no power of two: the backend breaks \
+                 the contract"
+            ),
             Self::TooManyRegions { count, region, most } => {
                 write!(f, "{count} regions of {region} are more than {most}: use larger regions")
             }
@@ -250,13 +278,15 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} asked {} ", self.job, self.asked)?;
+        if self.needed.is_zero() {
+            f.write_str("(another call of this job is leasing memory just now)")?;
+        } else {
+            write!(f, "(needs {} more)", self.needed)?;
+        }
         write!(
             f,
-            "{} asked {} (needs {} more), budget {}, held {} itself and {} by {} other {}, \
-             {} draining, {} free",
-            self.job,
-            self.asked,
-            self.needed,
+            ", budget {}, held {} itself and {} by {} other {}, {} draining, {} free",
             self.budget,
             self.held,
             self.held_by_others,
@@ -300,6 +330,11 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
             Self::BeyondCap { cap, shortage } => {
                 write!(f, "beyond the job's cap of {cap}: {shortage}")
             }
+            Self::Invalid { bytes, align, region }
+                if align.value().is_power_of_two() && align <= region =>
+            {
+                write!(f, "cannot allocate {bytes}: no address space is that large")
+            }
             Self::Invalid { bytes, align, region } => write!(
                 f,
                 "cannot allocate {bytes} aligned to {align}: the alignment has to be a power of two \
@@ -308,6 +343,7 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
             Self::OutOfAddresses { bytes, range } => {
                 write!(f, "no place for {bytes} in a range of {range}")
             }
+            Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
         }
     }
@@ -343,6 +379,7 @@ impl fmt::Display for BeginError {
                 write!(f, "{job} needs {peak} at its peak and may hold no more than {cap}")
             }
             Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
+            Self::Left => f.write_str("the job has been made to leave"),
         }
     }
 }

@@ -6,9 +6,31 @@ use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::AllocError;
 use crate::job::Job;
-use crate::lease::Want;
+use crate::lease::Denied;
 use crate::lifetime::Lifetime;
+use crate::want::{Demand, Want};
 use crate::zone::Zone;
+
+/// What one try to grow has come to.
+enum Grown<E> {
+    Placed(Block),
+    /// Worth another try at once.
+    Again,
+    Refused(AllocError<E>),
+}
+
+/// An allocation on its way, from one try to the next.
+struct Growing {
+    request: Request,
+    size: u64,
+    align: u64,
+    /// Its arena, once something has been leased for it: what is leased for one is of no use to another.
+    decided: Option<Lifetime>,
+    /// The job's stream has been made to wait for those that use parked blocks.
+    ordered: bool,
+    /// Pages may be backed in which nothing lies.
+    loose: bool,
+}
 
 impl<D: Device> Job<D> {
     /// Leases the pages that the block needs and places it there. The job's lock is not held
@@ -21,61 +43,118 @@ impl<D: Device> Job<D> {
         size: u64,
         align: u64,
     ) -> Result<Block, AllocError<D::Error>> {
-        let mut ordered = false;
-        // Decided once: what is leased for one arena is of no use to another.
-        let mut decided = None;
-        loop {
-            let want = self.want(request, size, align, decided)?;
-            if want.zone != Zone::Planned {
-                decided = Some(want.zone.lifetime());
+        self.can_ever_fit(request, size)?;
+        let (decided, ordered, loose) = (None, false, false);
+        let mut growing = Growing { request, size, align, decided, ordered, loose };
+        let result = loop {
+            match self.try_to_grow(&mut growing) {
+                Grown::Placed(block) => break Ok(block),
+                Grown::Again => {}
+                Grown::Refused(error) => break Err(error),
             }
-            let leased = match want.pages[..] {
-                [] => Ok(()),
-                _ => self.shared.lease(self.key, &want),
-            };
-            let mut memory = self.memory.lock();
-            let awaited = core::mem::take(&mut memory.awaited);
-            memory.growing = false;
-            if leased.is_ok() {
-                memory.back(want.zone, &want.pages);
-            }
-            memory.wanted = want.pages;
-            // Even if there was nothing to be had: another thread may have freed something.
-            let block = memory.alloc(request, size, align, decided);
-            let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
-            memory.hungry |= busy && block.is_none();
-            let order = !ordered && !memory.parked.is_empty();
-            let mark = memory.mark().filter(|_| block.is_some());
-            let watched = block.is_some() && self.pulse.tick();
-            let short = matches!(leased, Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)));
-            // What a plan keeps for those who come next is of more use now.
-            let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
-            let spared = !spare.is_empty();
-            self.shared.give_back(self.key, memory, Zone::Planned, spare);
-            if awaited {
-                self.shared.changed();
-            }
-            if let Some(block) = block {
-                self.made(mark, watched);
-                return Ok(block);
-            }
-            match leased {
-                Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if spared => {}
-                Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if order => {
-                    ordered = true;
-                    self.unpark(true);
-                }
-                // What another thread is about to release may be enough.
-                Err(AllocError::OutOfMemory(why)) if busy => {
-                    return Err(AllocError::Busy(why.shortage));
-                }
-                Err(AllocError::OutOfMemory(mut why)) => {
-                    why.largest_free = self.memory.lock().largest_free_in(want.zone);
-                    return Err(AllocError::OutOfMemory(why));
-                }
-                done => done?,
-            }
+        };
+        if growing.loose {
+            self.give_up_loose();
         }
+        result
+    }
+
+    /// Refuses what is larger than all there is, before its pages are listed.
+    fn can_ever_fit(&self, request: Request, size: u64) -> Result<(), AllocError<D::Error>> {
+        let pages = size.div_ceil(self.shared.region.value().max(1));
+        let ledger = self.shared.ledger.lock();
+        if pages <= u64::from(ledger.limit.max(ledger.target)) {
+            return Ok(());
+        }
+        let demand = Demand { asked: request.bytes, pages, persists: false, told: false };
+        match ledger.refuses(self.key, demand) {
+            Some(Denied::Never(why)) => Err(AllocError::OutOfMemory(why)),
+            Some(Denied::BeyondCap(shortage, cap)) => Err(AllocError::BeyondCap { cap, shortage }),
+            Some(Denied::Busy(_)) | None => Ok(()),
+        }
+    }
+
+    fn try_to_grow(&self, growing: &mut Growing) -> Grown<D::Error> {
+        let &mut Growing { request, size, align, decided, .. } = growing;
+        let want = match self.want(request, size, align, decided) {
+            Ok(want) => want,
+            Err(error) => return Grown::Refused(error),
+        };
+        if want.zone != Zone::Planned {
+            growing.decided = Some(want.zone.lifetime());
+        }
+        let leased = match want.pages[..] {
+            [] => Ok(()),
+            _ => self.shared.lease(self.key, &want),
+        };
+        let mut memory = self.memory.lock();
+        let awaited = core::mem::take(&mut memory.awaited);
+        memory.growing = false;
+        if memory.closed {
+            drop(memory);
+            return self.left_meanwhile();
+        }
+        if leased.is_ok() {
+            memory.back(want.zone, &want.pages);
+        }
+        // Even if there was nothing to be had: another thread may have freed something.
+        let block = memory.alloc(request, size, align, growing.decided);
+        growing.loose |= leased.is_ok() && !block.is_some_and(|block| memory.touches(block, &want));
+        memory.wanted = want.pages;
+        let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
+        memory.hungry |= busy && block.is_none();
+        let order = !growing.ordered && !memory.parked.is_empty();
+        let mark = memory.mark().filter(|_| block.is_some());
+        let watched = block.is_some() && self.pulse.tick();
+        let short = matches!(leased, Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)));
+        // What a plan keeps for those who come next is of more use now.
+        let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
+        let spared = !spare.is_empty();
+        self.shared.give_back(self.key, memory, Zone::Planned, spare);
+        if awaited {
+            self.shared.changed();
+        }
+        if let Some(block) = block {
+            self.made(mark, watched);
+            return Grown::Placed(block);
+        }
+        match leased {
+            Ok(()) => Grown::Again,
+            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if spared => Grown::Again,
+            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if order => {
+                growing.ordered = true;
+                self.unpark(true);
+                Grown::Again
+            }
+            // What another thread is about to release may be enough.
+            Err(AllocError::OutOfMemory(why)) if busy => {
+                Grown::Refused(AllocError::Busy(why.shortage))
+            }
+            Err(AllocError::OutOfMemory(mut why)) => {
+                why.largest_free = self.memory.lock().largest_free_in(want.zone);
+                Grown::Refused(AllocError::OutOfMemory(why))
+            }
+            Err(error) => Grown::Refused(error),
+        }
+    }
+
+    /// The job has been made to leave while this thread leased for it: what it got goes with the rest.
+    fn left_meanwhile(&self) -> Grown<D::Error> {
+        self.shared.finish_leaving(self.key, &self.memory);
+        Grown::Refused(AllocError::Left)
+    }
+
+    /// Gives back pages that have been leased and in which nothing has come to lie, since another thread
+    /// has made room elsewhere or has taken it.
+    fn give_up_loose(&self) {
+        for lifetime in Lifetime::ALL {
+            let mut memory = self.memory.lock();
+            let pages = memory.give_up_loose(lifetime);
+            self.shared.give_back(self.key, memory, lifetime.into(), pages);
+        }
+        let mut memory = self.memory.lock();
+        let pages = memory.planned.give_up_spare();
+        self.shared.give_back(self.key, memory, Zone::Planned, pages);
     }
 
     fn want(
@@ -91,6 +170,9 @@ impl<D: Device> Job<D> {
             self.unpark(false);
             memory = self.memory.lock();
         }
+        if memory.closed {
+            return Err(AllocError::Left);
+        }
         if memory.growing {
             memory.awaited = true;
             drop(memory);
@@ -102,6 +184,7 @@ impl<D: Device> Job<D> {
             .want(request, size, align, decided)
             .map_err(|range| AllocError::OutOfAddresses { bytes: asked, range })?;
         memory.growing = true;
-        Ok(Want { zone, pages, asked })
+        let told = memory.told(request);
+        Ok(Want { zone, pages, asked, told })
     }
 }

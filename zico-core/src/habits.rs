@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::lifetime::Lifetime;
 
@@ -61,6 +62,8 @@ pub(crate) struct Habits {
     /// Iterations that have begun; none is under way where `inside` is false.
     iteration: u32,
     inside: bool,
+    /// Something has been freed before the first iteration.
+    freed: bool,
 }
 
 impl Habits {
@@ -143,9 +146,34 @@ impl Habits {
     /// A persistent block has been allocated, by whoever's word.
     #[inline]
     pub(crate) fn keep(&mut self, size: u64) {
-        if !self.inside && self.iteration == 0 {
+        if self.is_before_all() {
             *self.kept.entry(size).or_default() += 1;
         }
+    }
+
+    /// A persistent block has been freed.
+    #[inline]
+    pub(crate) fn keep_no_more(&mut self, size: u64) {
+        if self.is_before_all() {
+            self.freed = true;
+            if let Entry::Occupied(mut count) = self.kept.entry(size) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// No iteration has begun yet.
+    #[inline]
+    pub(crate) const fn is_before_all(&self) -> bool {
+        !self.inside && self.iteration == 0
+    }
+
+    /// Something that was taken to persist has been freed before the first iteration.
+    pub(crate) const fn has_freed(&self) -> bool {
+        self.freed
     }
 
     #[inline]

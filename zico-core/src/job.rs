@@ -19,6 +19,7 @@ use crate::snapshot::Held;
 use crate::stats::{LiveBlocks, Stats};
 use crate::sync::{Arc, Mutex};
 use crate::units::Progress;
+use crate::waits::JobId;
 use crate::zone::Zone;
 
 /// One tenant of a pool.
@@ -38,8 +39,11 @@ impl<D: Device> Job<D> {
     /// [`Pool::generation`](crate::Pool::generation) has changed; the place in the queue is kept.
     ///
     /// Those with a higher priority are asked first, then whom the policy puts first, then who has
-    /// waited longer. A job is passed over no more than 16 times by jobs that asked later; then it
-    /// goes before them.
+    /// waited longer. A job is put behind others that asked later no more than 16 times; then it is the
+    /// first of them. Iterations that fit in gaps, without making it wait longer, may still begin before it,
+    /// any number of them; so may all others while what it needs is kept by a job that does not run.
+    ///
+    /// What a job holds when it begins is its own to free or to keep. While it waits others cannot have it.
     ///
     /// # Errors
     /// If it can never start, or has started already.
@@ -83,7 +87,9 @@ impl<D: Device> Job<D> {
             self.shared.changed();
         }
         let (begin, admitted) = asked?;
-        if admitted {
+        // A job that waits cannot free what others wait for: one of them may have to be told.
+        let stuck = begin != Begin::Started && self.shared.ledger.lock().is_news_that_stuck();
+        if admitted || stuck {
             self.shared.changed();
         }
         Ok(begin)
@@ -270,6 +276,12 @@ impl<D: Device> Job<D> {
         }
     }
 
+    /// Which of the pool's jobs it is.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId(self.key)
+    }
+
     /// The allocations and frees of the running iteration so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -344,7 +356,6 @@ impl<D: Device> fmt::Debug for Job<D> {
 impl<D: Device> Drop for Job<D> {
     fn drop(&mut self) {
         self.unpark(true);
-        let streams = self.memory.lock().streams();
-        self.shared.leave(self.key, streams);
+        self.shared.leave(self.key, &self.memory);
     }
 }

@@ -4,23 +4,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::account::Account;
-use crate::banker::is_safe;
+use crate::banker::{can_finish, is_safe};
 use crate::choose::{Backing, From, Grant};
 use crate::device::Device;
 use crate::error::{OutOfMemory, Shortage};
 use crate::ledger::Ledger;
 use crate::region::{JobKey, Place, State};
-use crate::run::Phase;
 use crate::units::{Bytes, Ticks};
+use crate::want::{Growth, Told, Want};
 use crate::zone::Zone;
-
-/// Pages that an arena needs backed to place one more block.
-pub(crate) struct Want {
-    pub(crate) zone: Zone,
-    pub(crate) pages: Vec<u64>,
-    /// What the block asks for, for people to read.
-    pub(crate) asked: Bytes,
-}
 
 pub(crate) enum Denied {
     /// Other jobs or the device have to go on first.
@@ -29,6 +21,11 @@ pub(crate) enum Denied {
     Never(Box<OutOfMemory>),
     /// The job may not hold that much.
     BeyondCap(Shortage, Bytes),
+}
+
+/// What is asked for of what a job gets.
+fn of(asked: Option<(JobKey, Growth)>, job: JobKey) -> Growth {
+    asked.filter(|&(who, _)| who == job).map_or_else(Growth::default, |(_, growth)| growth)
 }
 
 impl<D: Device> Ledger<D> {
@@ -43,16 +40,18 @@ impl<D: Device> Ledger<D> {
         now: Ticks,
     ) -> Result<Grant<D::Event>, Denied> {
         // Growth that stays may be one that never fits although it would be safe now.
-        if want.zone == Zone::Persistent
+        if want.persists()
             && let Some(denied) = self.refusal(job, want)
         {
             return Err(denied);
         }
+        self.note_first_wave(job, want);
         let mut backings = core::mem::take(&mut self.backings);
         let granted = self.choose(job, want, &mut backings)
             && self.is_within_terms(job, &backings)
-            && self.may_have(job, backings.len());
-        let grant = granted.then(|| self.grant(job, want.zone, &mut backings, now));
+            && (self.may_have(job, want.growth())
+                || last && self.is_all_that_is_left(job, want, now));
+        let grant = granted.then(|| self.grant(job, want, &mut backings, now));
         self.backings = backings;
         if let Some(grant) = grant {
             return Ok(grant);
@@ -60,28 +59,26 @@ impl<D: Device> Ledger<D> {
         Err(self.refusal(job, want).unwrap_or_else(|| self.deny(job, want, last, now)))
     }
 
-    /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only can
-    /// be so of what stays.
-    fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
-        if let Some(cap) = self.beyond_cap(job, want) {
-            let shortage = self.shortage(job, want.asked, want.pages.len() as u64);
-            return Some(Denied::BeyondCap(shortage, cap));
+    /// A job that has run no iteration yet asks for something of which nothing is known: it may be one of
+    /// a wave.
+    fn note_first_wave(&mut self, job: JobKey, want: &Want) {
+        let account = self.accounts.get_mut(&job);
+        if let Some(account) = account.filter(|_| want.told == Told::Guessed { wave: true }) {
+            account.first_wave.grow(account.leased_total());
         }
-        let missing = self.never_fits(job, want)?;
-        Some(Denied::Never(self.out_of_memory(job, want, missing)))
     }
 
     /// Books the lease of these regions.
     fn grant(
         &mut self,
         job: JobKey,
-        zone: Zone,
+        want: &Want,
         backings: &mut Vec<Backing>,
         now: Ticks,
     ) -> Grant<D::Event> {
         let after = self.dependencies(backings);
-        let claimed = self.claim_for(job, zone, backings);
-        let relief = self.book(job, zone, backings, now);
+        let claimed = self.claim_for(job, want.zone, backings);
+        let relief = self.book(job, want, backings, now);
         if self.making_way {
             self.admit();
         }
@@ -93,81 +90,68 @@ impl<D: Device> Ledger<D> {
         Grant { backings, after, claimed, relief }
     }
 
-    /// The job's cap, if `want` can never be held within it.
-    fn beyond_cap(&self, job: JobKey, want: &Want) -> Option<Bytes> {
-        let account = self.accounts.get(&job)?;
-        let held = u64::from(account.leased_total()) + want.pages.len() as u64;
-        let cap = u64::from(account.cap.min(self.limit));
-        (held > cap && account.cap < self.limit).then(|| Bytes::new(cap * self.page_bytes))
+    /// The banker's test with what `job` asks for granted to it. In a state from which not all can finish
+    /// as it is (a job has left behind more than it ever had), whoever can still does, and nothing is
+    /// granted that would keep it from that.
+    fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
+        if !self.policy.hands_over() || self.is_safe_with(Some((job, growth)), 0) {
+            return true;
+        }
+        if self.is_safe_with(None, 0) {
+            return false;
+        }
+        let before = self.finishing(None);
+        let after = self.finishing(Some((job, growth)));
+        let has_claim = self.accounts.get(&job).is_some_and(Account::has_claim);
+        before.iter().all(|one| after.contains(one)) && (!has_claim || after.contains(&job))
     }
 
-    /// By how many regions the budget is too small ever to hold `want` beside what all keep: with the
-    /// job's own growth, or, where it is growth that stays, with any other job's known peak.
-    fn never_fits(&self, job: JobKey, want: &Want) -> Option<u64> {
-        let stays = want.zone == Zone::Persistent;
-        let (asked, kept) = (want.pages.len() as u64, u64::from(self.kept()));
-        let own = self.accounts.get(&job)?;
-        let own_kept = u64::from(own.kept());
-        let needs = |account: &Account<D>| match account.outlook.largest() {
-            largest if largest > 0 => account.persistent().saturating_add(largest),
-            _ => 0,
-        };
-        // What all others keep and what one of them needs beside that, at most.
-        let beside = |(&key, account): (&JobKey, &Account<D>)| {
-            if key == job { 0 } else { u64::from(needs(account).saturating_sub(account.kept())) }
-        };
-        let counts = stays && self.policy.hands_over();
-        let most = if counts { self.accounts.iter().map(beside).max() } else { None };
-        let grown = u64::from(own.leased_total()) + asked;
-        let stayed = if stays { u64::from(own.persistent()) + asked } else { 0 };
-        let alone = kept - own_kept + grown.max(own_kept);
-        let others = kept - own_kept + stayed.max(own_kept) + most.unwrap_or(0);
-        // What stays has to fit in the budget that is to be.
-        let budget = u64::from(if stays { self.target } else { self.limit });
-        alone.max(others).checked_sub(budget).filter(|&missing| missing > 0)
+    /// The jobs with claims that can finish in some order, if `asked` is granted.
+    pub(crate) fn finishing(&mut self, asked: Option<(JobKey, Growth)>) -> Vec<JobKey> {
+        let free = self.limit.checked_sub(self.reserved(asked));
+        self.running_claims(asked, 0);
+        free.map_or_else(Vec::new, |free| can_finish(free, &mut self.claims).collect())
     }
 
-    /// The banker's test with `extra` regions granted to `job`.
-    fn may_have(&mut self, job: JobKey, extra: usize) -> bool {
-        let Ok(extra) = u32::try_from(extra) else { return false };
-        !self.policy.hands_over() || self.is_safe_with(Some(job), extra, 0)
-    }
-
-    /// Whether every running iteration can finish in some order if `job` gets `extra` regions, and
-    /// `floor` are reserved for somebody else.
-    pub(crate) fn is_safe_with(&mut self, job: Option<JobKey>, extra: u32, floor: u32) -> bool {
-        let reserved = self.reserved(job, extra).saturating_add(floor);
+    /// Whether every running iteration can finish in some order if what is asked for is granted, and
+    /// `floor` regions are reserved for somebody else.
+    pub(crate) fn is_safe_with(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> bool {
+        let reserved = self.reserved(asked).saturating_add(floor);
         let Some(free) = self.limit.checked_sub(reserved) else { return false };
-        self.running_claims(job, extra, floor);
+        self.running_claims(asked, floor);
         is_safe(free, &mut self.claims)
     }
 
-    /// What nobody else can have now, of all jobs, if `job` were to hold `extra` regions more.
-    pub(crate) fn reserved(&self, job: Option<JobKey>, extra: u32) -> u32 {
-        let extra_of = |key: JobKey| if job == Some(key) { extra } else { 0 };
-        let reserved = self.accounts.iter().map(|(&key, account)| account.reserved(extra_of(key)));
-        reserved.fold(0, u32::saturating_add)
+    /// What nobody else can have now, of all jobs, if what is asked for were granted.
+    pub(crate) fn reserved(&self, asked: Option<(JobKey, Growth)>) -> u32 {
+        let reserved = |(key, account): (&JobKey, &Account<D>)| account.reserved(of(asked, *key));
+        self.accounts.iter().map(reserved).fold(0, u32::saturating_add)
     }
 
-    /// Fills the scratch with the claims of the running iterations, as if `job` held `extra` regions
-    /// more and `floor` were reserved for somebody else.
-    pub(crate) fn running_claims(&mut self, job: Option<JobKey>, extra: u32, floor: u32) {
-        let extra_of = |key: JobKey| if job == Some(key) { extra } else { 0 };
+    /// Fills the scratch with the claims of the running iterations, as if what is asked for were granted
+    /// and `floor` regions reserved for somebody else.
+    ///
+    /// What a claim can come to at most is what the others do not keep. What a job is about to keep more
+    /// does not count there: it has to wait for an iteration of which nothing is known. But it does not
+    /// wait for what comes before a first iteration, of which nobody knows whether it is one.
+    pub(crate) fn running_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) {
         let kept = self.kept().saturating_add(floor);
+        let more = asked.filter(|(_, growth)| growth.persists).map_or(0, |(_, more)| more.regions);
         self.claims.clear();
-        let running = self.accounts.iter().filter(|(_, account)| account.is_running());
-        for (&key, account) in running {
+        for (&key, account) in self.accounts.iter().filter(|(_, account)| account.has_claim()) {
             let others = kept.saturating_sub(account.kept());
-            let most = self.limit.saturating_sub(others).min(account.cap);
-            self.claims.push(account.claim(extra_of(key), most));
+            let more = if account.is_running() { 0 } else { more };
+            let most = self.limit.saturating_sub(others.saturating_add(more)).min(account.cap);
+            self.claims.push(account.claim(key, of(asked, key), most));
         }
     }
 
     /// Whether the job had been denied memory before: another of its threads may still wait.
-    fn book(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) -> bool {
+    fn book(&mut self, job: JobKey, want: &Want, backings: &[Backing], now: Ticks) -> bool {
+        let zone = want.zone;
         for backing in backings {
             let place = Place { job, zone, page: backing.page };
-            self.regions[backing.region].state = State::Leased(place);
+            self.regions.set_state(backing.region, State::Leased(place));
             self.count_draining(job, backing.from, -1, now);
         }
         let Some(account) = self.accounts.get_mut(&job) else { return false };
@@ -177,9 +161,10 @@ impl<D: Device> Ledger<D> {
             account.taken += u64::from(backing.from != From::Own);
             account.spaces[zone.index()].set(backing.page, |page| page.usage.begin(moment));
         }
-        if let Some(run) = account.run() {
-            run.resume(now);
+        if matches!(want.told, Told::Guessed { .. }) && zone == Zone::Persistent {
+            account.first_wave.lease(want.growth().regions);
         }
+        account.resume(now);
         account.note_excess();
         account.note(now);
         core::mem::take(&mut account.denied)
@@ -205,7 +190,7 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn revoke(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) {
         for backing in backings {
             let state = self.revoked(job, zone, backing);
-            self.regions[backing.region].state = state;
+            self.regions.set_state(backing.region, state);
             if matches!(state, State::Draining { .. }) {
                 self.count_draining(job, backing.from, 1, now);
             }
@@ -237,62 +222,5 @@ impl<D: Device> Ledger<D> {
                 _ => State::Free,
             },
         }
-    }
-
-    /// Why not, and whether waiting helps.
-    fn deny(&mut self, job: JobKey, want: &Want, last: bool, now: Ticks) -> Denied {
-        let epoch = self.epoch;
-        self.counts.denied += 1;
-        self.refused_claimed |= self.claimed > 0;
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.denied = true;
-            let progress = account.progress();
-            if let Some(run) = account.run() {
-                let asked = u32::try_from(want.pages.len()).unwrap_or(u32::MAX);
-                run.stall(now, epoch, asked, progress);
-            }
-        }
-        // Where nothing is handed over, what others have they keep.
-        let quiet = |account: &Account<D>| account.is_quiet() && account.draining == 0;
-        let kept = !self.policy.hands_over()
-            && self.claimed == 0
-            && self.accounts.get(&job).is_some_and(quiet);
-        if last && (kept || self.is_stuck() && self.is_to_blame(job)) {
-            let free = self.regions.iter().filter(|region| region.state == State::Free).count();
-            let missing = (want.pages.len() as u64).saturating_sub(free as u64);
-            return Denied::Never(self.out_of_memory(job, want, missing));
-        }
-        Denied::Busy(self.shortage(job, want.asked, want.pages.len() as u64))
-    }
-
-    /// Whether nothing can go on by itself: every running iteration has been denied memory as things
-    /// stand, and the device has nothing left to pass or to take back.
-    pub(crate) fn is_stuck(&self) -> bool {
-        let waits = |account: &Account<D>| {
-            account.is_quiet()
-                && account.draining == 0
-                && match account.phase {
-                    Phase::Running(_) => account.is_denied_at(self.epoch),
-                    Phase::Admitted => false,
-                    Phase::Idle | Phase::Waiting(_) => !account.may_free(),
-                }
-        };
-        self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)
-    }
-
-    /// Whether those who wait have yet to be told that nothing can go on: one of them is then to
-    /// ask again and be refused for good.
-    pub(crate) fn is_news_that_stuck(&mut self) -> bool {
-        let news = self.told != Some(self.epoch) && self.is_stuck();
-        if news {
-            self.told = Some(self.epoch);
-        }
-        news
-    }
-
-    /// Whether `job` is one that has exceeded its profile, or no job has.
-    fn is_to_blame(&self, job: JobKey) -> bool {
-        self.accounts.get(&job).is_some_and(Account::is_beyond_claim)
-            || !self.accounts.values().any(Account::is_beyond_claim)
     }
 }

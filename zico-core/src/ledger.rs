@@ -9,12 +9,13 @@ use alloc::vec::Vec;
 
 use crate::account::{Account, Batch, Fence};
 use crate::banker::Claim;
-use crate::choose::Backing;
+use crate::choose::{Backing, Chosen};
 use crate::desk::Desk;
 use crate::device::Device;
+use crate::first_wave::FirstWave;
 use crate::policy::Policy;
 use crate::pool::HandOver;
-use crate::region::{JobKey, Mapping, Place, Region, State};
+use crate::region::{JobKey, Place, Regions, State};
 use crate::run::Phase;
 use crate::signature::Signature;
 use crate::snapshot::Counts;
@@ -27,6 +28,9 @@ use crate::zone::Zone;
 const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
+/// The most regions or pages that are looked at while the lock is held, where a call has to do with any
+/// number of them.
+pub(crate) const AT_A_TIME: usize = 1024;
 
 /// What may be done with a region.
 #[derive(Clone, Copy)]
@@ -38,7 +42,7 @@ pub(crate) struct Rules {
 
 pub(crate) struct Ledger<D: Device> {
     pub(crate) page_bytes: u64,
-    pub(crate) regions: Vec<Region<D::Memory>>,
+    pub(crate) regions: Regions<D::Memory>,
     /// The budget, in regions.
     pub(crate) target: u32,
     /// What may be leased and drain now: more than the target while a lowered one is not reached.
@@ -53,6 +57,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) claims: Vec<Claim>,
     /// Scratch for leases.
     pub(crate) backings: Vec<Backing>,
+    /// Those of them that a lease has chosen so far.
+    pub(crate) chosen: Chosen,
     /// An empty list, for the next batch.
     list: Vec<usize>,
     /// A running iteration may hold more than its job's share has come to be.
@@ -69,6 +75,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) refused_claimed: bool,
     /// The epoch in which those who wait were last told that nothing can go on.
     pub(crate) told: Option<u64>,
+    /// Those who wait are to be told of something that has changed.
+    pub(crate) wake: bool,
     /// Regions whose memory is being given back to the device.
     pub(crate) retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
@@ -85,7 +93,7 @@ impl<D: Device> Ledger<D> {
     ) -> Self {
         Self {
             page_bytes,
-            regions: (0..regions).map(|_| Region::absent()).collect(),
+            regions: Regions::new(regions as usize),
             target: regions,
             limit: regions,
             open: regions,
@@ -95,6 +103,7 @@ impl<D: Device> Ledger<D> {
             rules,
             claims: Vec::new(),
             backings: Vec::new(),
+            chosen: Chosen::default(),
             list: Vec::new(),
             owed: false,
             making_way: false,
@@ -104,6 +113,7 @@ impl<D: Device> Ledger<D> {
             claimed: 0,
             refused_claimed: false,
             told: None,
+            wake: false,
             retiring: 0,
             epoch: 0,
             next: 0,
@@ -135,23 +145,44 @@ impl<D: Device> Ledger<D> {
         self.departed.push((nobody, Zone::Persistent, space));
     }
 
-    /// The job gives up all it has. The account stays until the device has passed it.
-    pub(crate) fn leave(&mut self, job: JobKey, streams: Vec<D::Stream>, now: Ticks) {
-        for region in 0..self.regions.len() {
-            if let State::Leased(place) = self.regions[region].state
-                && place.job == job
-            {
-                self.drain(place, region);
-            }
-        }
+    /// The job leaves, and is to give up all it has: [`leave_pages`](Self::leave_pages). The account stays
+    /// until the device has passed that. Whether it had not left before.
+    pub(crate) fn leave(&mut self, job: JobKey, streams: Vec<D::Stream>, now: Ticks) -> bool {
+        let Some(account) = self.accounts.get_mut(&job).filter(|account| !account.gone) else {
+            return false;
+        };
+        account.end(now, Signature::default());
+        account.phase = Phase::Idle;
+        account.gone = true;
+        account.stall = None;
+        account.first_wave = FirstWave::over();
+        account.joins.extend(streams);
+        account.terms.floor = 0;
         self.waiting.retain(|&waiting| waiting != job);
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.end(now, Signature::default());
-            account.phase = Phase::Idle;
-            account.gone = true;
-            account.joins.extend(streams);
-            account.terms.floor = 0;
+        self.epoch += 1;
+        true
+    }
+
+    /// A job that has left gives up some of its pages, those from one on. Where to go on, if there are
+    /// more.
+    pub(crate) fn leave_pages(&mut self, job: JobKey, from: (usize, u64)) -> Option<(usize, u64)> {
+        let (mut zone, mut page) = from;
+        for _ in 0..AT_A_TIME {
+            let (which, space) = (*Zone::ALL.get(zone)?, &self.accounts.get(&job)?.spaces[zone]);
+            if page >= space.pages() {
+                (zone, page) = (zone + 1, 0);
+                continue;
+            }
+            if let Some(region) = space.page(page).region {
+                self.drain(Place { job, zone: which, page }, region);
+            }
+            page += 1;
         }
+        Some((zone, page))
+    }
+
+    /// A job that has left has given up all it had.
+    pub(crate) fn left(&mut self, job: JobKey) {
         self.epoch += 1;
         self.tighten();
         self.depart(job);
@@ -195,12 +226,8 @@ impl<D: Device> Ledger<D> {
             parts = page.usage.parts();
         });
         self.epoch += 1;
-        let region = &mut self.regions[region];
-        region.state = State::Draining { job: place.job, batch };
-        let here = region.mappings.iter_mut().find(|mapping| mapping.place == place);
-        if let Some(mapping) = here {
-            mapping.parts = parts;
-        }
+        self.regions.set_state(region, State::Draining { job: place.job, batch });
+        self.regions.set_parts(region, place, parts);
     }
 
     fn is_full(account: &Account<D>, page_bytes: u64) -> bool {
@@ -228,7 +255,7 @@ impl<D: Device> Ledger<D> {
             number,
             regions: core::mem::replace(&mut account.pending, core::mem::take(&mut self.list)),
             stream: account.stream,
-            joins: core::mem::take(&mut account.joins),
+            joins: account.joins.clone(),
         })
     }
 
@@ -250,10 +277,8 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn reopen(&mut self, job: JobKey, closed: Batch<D::Stream>) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         for &region in &closed.regions {
-            if let State::Draining { job: owner, batch } = &mut self.regions[region].state
-                && (*owner, *batch) == (job, closed.number)
-            {
-                *batch = account.batch;
+            if self.regions[region].state == (State::Draining { job, batch: closed.number }) {
+                self.regions.set_state(region, State::Draining { job, batch: account.batch });
             }
         }
         // One that has come and gone meanwhile stands there already: however often recording fails,
@@ -261,7 +286,6 @@ impl<D: Device> Ledger<D> {
         account.pending.extend(closed.regions);
         account.pending.sort_unstable();
         account.pending.dedup();
-        account.joins.extend(closed.joins);
     }
 
     /// The oldest fence of a job, to be looked at outside the lock: its batch and its event.
@@ -271,24 +295,27 @@ impl<D: Device> Ledger<D> {
     }
 
     /// The device has passed a job's oldest fence, that of this batch: what is still draining in it is
-    /// free. Whether another thread has not told of it before.
+    /// free. Whether another thread has not told of it before. Of a large batch some regions at a time: the
+    /// fence stays until all of them are.
     pub(crate) fn passed(&mut self, job: JobKey, batch: u64, now: Ticks) -> bool {
         let Some(account) = self.accounts.get_mut(&job) else { return false };
-        if account.fences.front().is_none_or(|fence| fence.batch != batch) {
+        let Some(fence) = account.fences.front_mut().filter(|fence| fence.batch == batch) else {
             return false;
-        }
-        let Some(mut fence) = account.fences.pop_front() else { return false };
+        };
         self.epoch += 1;
-        account.passed = account.passed.max(batch);
-        for region in fence.regions.drain(..) {
-            let state = &mut self.regions[region].state;
-            if let State::Draining { job: owner, batch: last } = *state
+        let rest = fence.regions.len().saturating_sub(AT_A_TIME);
+        for region in fence.regions.drain(rest..) {
+            if let State::Draining { job: owner, batch: last } = self.regions[region].state
                 && owner == job
                 && last <= batch
             {
-                *state = State::Free;
+                self.regions.set_state(region, State::Free);
                 account.draining -= 1;
             }
+        }
+        if rest == 0 {
+            account.passed = account.passed.max(batch);
+            self.list = account.fences.pop_front().map_or_else(Vec::new, |fence| fence.regions);
         }
         account.note(now);
         self.tighten();
@@ -296,14 +323,13 @@ impl<D: Device> Ledger<D> {
         if self.making_way {
             self.admit();
         }
-        self.list = fence.regions;
         true
     }
 
     /// Closes the account of a job that has left, once the device has passed all it had.
     pub(crate) fn depart(&mut self, job: JobKey) {
         let is_done = |account: &Account<D>| {
-            account.gone && account.claims == 0 && account.draining == 0 && account.is_quiet()
+            account.gone && account.claims == 0 && account.charged() == 0 && account.is_quiet()
         };
         if self.accounts.get(&job).is_some_and(is_done)
             && let Some(account) = self.accounts.remove(&job)
@@ -343,21 +369,21 @@ impl<D: Device> Ledger<D> {
 
     /// The device has memory for a region.
     pub(crate) fn create(&mut self, region: usize, memory: Arc<D::Memory>) {
-        self.regions[region].memory = Some(memory);
+        self.regions.set_memory(region, Some(memory));
         self.counts.creates += 1;
     }
 
     /// A region has been mapped at a place.
     pub(crate) fn mapped(&mut self, place: Place, region: usize) {
         self.counts.maps += 1;
-        self.regions[region].mappings.push(Mapping { place, parts: 0 });
+        self.regions.map(region, place);
         self.set_mapping(place, Some(region));
     }
 
     /// Nothing is mapped at a place any more.
     pub(crate) fn unmapped(&mut self, place: Place, region: usize) {
         self.counts.unmaps += 1;
-        self.regions[region].mappings.retain(|mapping| mapping.place != place);
+        self.regions.unmap(region, place);
         self.set_mapping(place, None);
     }
 

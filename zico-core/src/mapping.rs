@@ -8,15 +8,17 @@ use core::ops::DerefMut;
 
 use crate::account::{Batch, Fence};
 use crate::choose::{Backing, Grant};
-use crate::device::{Device, Passed};
+use crate::device::{Class, Device, DeviceError, Passed};
 use crate::error::AllocError;
-use crate::lease::{Denied, Want};
+use crate::lease::Denied;
+use crate::ledger::AT_A_TIME;
 use crate::memory::Memory;
 use crate::region::{JobKey, Place};
 use crate::shared::Shared;
 use crate::space::Space;
 use crate::sync::Arc;
 use crate::units::Bytes;
+use crate::want::Want;
 use crate::zone::Zone;
 
 impl<D: Device> Shared<D> {
@@ -49,7 +51,7 @@ impl<D: Device> Shared<D> {
             }
             drop(ledger);
             // What the device refuses of others' business is theirs to hear of, or the next poll's.
-            let _ = self.reclaim();
+            let _ = self.reclaim(Some(job));
         };
         let done = self.furnish(job, want.zone, &grant);
         let refused = if done.is_err() || !grant.claimed.is_empty() {
@@ -144,7 +146,8 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives back pages that an arena has emptied: in the books before the arena's lock is let go, so
-    /// that no other thread of the job can ask for these very pages before they are.
+    /// that no other thread of the job can ask for these very pages before they are. Of very many some at
+    /// a time, so that other jobs do not wait for all of them.
     #[inline]
     pub(crate) fn give_back(
         &self,
@@ -155,7 +158,9 @@ impl<D: Device> Shared<D> {
     ) {
         let mut pages = pages.into_iter().peekable();
         if pages.peek().is_some() {
-            self.ledger.lock().give_back(job, zone, pages);
+            while pages.peek().is_some() {
+                self.ledger.lock().give_back(job, zone, pages.by_ref().take(AT_A_TIME));
+            }
             drop(memory);
             self.given_back(job, zone);
         }
@@ -206,24 +211,34 @@ impl<D: Device> Shared<D> {
     }
 
     /// Fences the open batches that are due, frees all that the device has passed, and clears up
-    /// after the jobs that have left. What the device refuses of one job is no matter of the others:
-    /// all is tried, and the first error returned.
-    pub(crate) fn reclaim(&self) -> Result<(), D::Error> {
+    /// after the jobs that have left. All is tried. What the device refuses of one job is no matter of the
+    /// others, and is tried again the next time: the error is the first that is of `own`, of what is
+    /// nobody's, or of a device that is lost.
+    pub(crate) fn reclaim(&self, own: Option<JobKey>) -> Result<(), D::Error> {
         let mut result = Ok(());
-        let mut first = |done: Result<(), D::Error>| {
-            if result.is_ok() {
+        let mut first = |job: Option<JobKey>, done: Result<(), D::Error>| {
+            let matters =
+                |error: &D::Error| job.is_none() || job == own || error.class() == Class::Lost;
+            if result.is_ok() && done.as_ref().is_err_and(matters) {
                 result = done;
             }
         };
         self.unpark_idle();
         let due = self.ledger.lock().due();
-        due.into_iter().for_each(|job| first(self.fence(job)));
+        due.into_iter().for_each(|job| first(Some(job), self.fence(job)));
         let jobs: Vec<JobKey> = self.ledger.lock().accounts.keys().copied().collect();
-        jobs.into_iter().for_each(|job| first(self.reap(job)));
-        first(self.clear_up());
-        let shrinking = self.ledger.lock().is_shrinking();
+        jobs.into_iter().for_each(|job| first(Some(job), self.reap(job)));
+        first(None, self.clear_up());
+        let now = self.device.now();
+        let (shrinking, lapsed) = {
+            let mut ledger = self.ledger.lock();
+            (ledger.is_shrinking(), ledger.lapse(now))
+        };
+        if lapsed {
+            self.changed();
+        }
         if shrinking {
-            first(self.shrink());
+            first(None, self.shrink());
         }
         result
     }

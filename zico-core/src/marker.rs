@@ -4,8 +4,8 @@
 //! with the first allocation that is not said to persist, or, where lifetimes are learned, with the first
 //! one after something has been freed. From then on an iteration ends and the next one asks to begin
 //! before the allocation with which one is seen to begin. Where it may not begin yet, that allocation is
-//! refused as busy. The job cannot free anything meanwhile, so others would wait for what it holds in
-//! vain: an iteration has not ended while more than a little of its memory is held.
+//! refused as busy. What the job holds meanwhile others cannot have, so that should be little: an iteration
+//! has not ended while more than a little of its memory is held.
 //!
 //! When the sequence stops to repeat, the iteration that runs goes on until a period is known again, and it
 //! may need whatever there is, as far as those of other jobs can still finish. Where it stops at the end of
@@ -20,10 +20,8 @@ use crate::detect::{Detected, Detector};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError};
 use crate::job::Job;
-use crate::lease::Want;
 use crate::lifetime::Lifetime;
 use crate::units::Bytes;
-use crate::zone::Zone;
 
 /// What has to happen before an allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,11 +133,8 @@ impl<D: Device> Job<D> {
         Err(match refused {
             None => AllocError::Busy(shortage),
             Some(BeginError::BeyondCap { cap, .. }) => AllocError::BeyondCap { cap, shortage },
-            Some(_) => {
-                let (zone, pages) = (Zone::Iteration, alloc::vec::Vec::new());
-                let want = Want { zone, pages, asked: request.bytes };
-                AllocError::OutOfMemory(ledger.out_of_memory(self.key, &want, 0))
-            }
+            Some(BeginError::Left) => AllocError::Left,
+            Some(_) => AllocError::OutOfMemory(ledger.out_of_memory(self.key, request.bytes, 0, 0)),
         })
     }
 
@@ -158,11 +153,7 @@ impl<D: Device> Job<D> {
     /// The job marks its iterations itself from now on.
     pub(crate) fn mark_by_hand(&self) {
         let marker = self.memory.lock().marker.take();
-        let Some(marker) = marker else { return };
-        if let Some(account) = self.shared.ledger.lock().accounts.get_mut(&self.key) {
-            account.unmarked = false;
-        }
-        if marker.inside {
+        if marker.is_some_and(|marker| marker.inside) {
             let _ = self.close();
         }
     }

@@ -3,7 +3,7 @@
 mod parked;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -20,6 +20,7 @@ use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Tally};
 use crate::streams::Parked;
 use crate::units::{Addr, Bytes};
+use crate::want::{Told, Want};
 use crate::zone::Zone;
 
 /// The zones whose arenas look for a place, by lifetime.
@@ -32,11 +33,15 @@ struct Note<S> {
     streams: Vec<S>,
 }
 
+/// So many streams are remembered to be known to the device.
+const STREAMS_KNOWN: usize = 64;
+
 pub(crate) struct Memory<D: Device> {
     arenas: [Arena; ARENAS],
     pub(crate) planned: Planned,
     /// Iterations that repeat are to be planned.
     plans: bool,
+    page_bytes: Bytes,
     /// Where the zones begin.
     bases: [Addr; Zone::COUNT],
     /// A thread is leasing pages; what it gets decides what the next one needs.
@@ -60,8 +65,13 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) unparking: u32,
     /// A request has been told to wait, and any free may be what it waits for.
     pub(crate) hungry: bool,
-    /// Other streams that the device is known to know.
-    pub(crate) streams_known: Vec<D::Stream>,
+    /// Other streams that the device is known to know, those used last.
+    streams_known: VecDeque<D::Stream>,
+    /// Streams that use blocks which a thread is looking at just now, once for each use: what is neither
+    /// noted nor parked.
+    looked_at: Vec<D::Stream>,
+    /// The job has left, and has nothing any more.
+    pub(crate) closed: bool,
 }
 
 impl<D: Device> Memory<D> {
@@ -75,6 +85,7 @@ impl<D: Device> Memory<D> {
             arenas: Lifetime::ALL.map(|_| Arena::new(page_bytes.value(), len.value())),
             planned: Planned::new(page_bytes.value(), len.value()),
             plans,
+            page_bytes,
             bases,
             growing: false,
             awaited: false,
@@ -88,7 +99,9 @@ impl<D: Device> Memory<D> {
             parked: Vec::new(),
             unparking: 0,
             hungry: false,
-            streams_known: Vec::new(),
+            streams_known: VecDeque::new(),
+            looked_at: Vec::new(),
+            closed: false,
         }
     }
 
@@ -103,6 +116,47 @@ impl<D: Device> Memory<D> {
     pub(crate) fn end(&mut self) -> Option<Lesson> {
         let lesson = self.planned.end(&mut self.habits, self.signature, self.serials.next());
         lesson.filter(|_| self.plans)
+    }
+
+    /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose work uses
+    /// that are still known.
+    pub(crate) fn close(&mut self) -> Vec<LiveBlock> {
+        let blocks = self.live_blocks();
+        self.looked_at = self.streams();
+        self.closed = true;
+        let (page, len) = (self.page_bytes.value(), self.arenas[0].len().value());
+        self.arenas = Lifetime::ALL.map(|_| Arena::new(page, len));
+        self.planned = Planned::new(page, len);
+        self.notes.clear();
+        self.parked.clear();
+        self.marker = None;
+        self.tally = Tally::default();
+        blocks
+    }
+
+    /// What is known of how long a block will live that cannot be placed as it is.
+    pub(crate) fn told(&self, request: Request) -> Told {
+        match request.lifetime() {
+            Some(_) => Told::ByTheJob,
+            None if self.habits.is_before_all() => Told::Guessed { wave: self.habits.has_freed() },
+            None => Told::Learned,
+        }
+    }
+
+    /// Whether a block lies in all the pages that have been leased for it.
+    pub(crate) fn touches(&self, block: Block, want: &Want) -> bool {
+        let zone = block.home().zone();
+        let Some(start) = self.offset(block, zone).filter(|_| zone == want.zone) else {
+            return false;
+        };
+        let page = self.page_bytes.value();
+        let end = start.saturating_add(block.bytes().value().max(1));
+        want.pages.iter().all(|&number| number < end.div_ceil(page) && number >= start / page)
+    }
+
+    /// Pages of an arena that are backed and in which nothing lies.
+    pub(crate) fn give_up_loose(&mut self, lifetime: Lifetime) -> Vec<u64> {
+        self.arenas[lifetime.index()].give_up_spare()
     }
 
     /// An iteration is under way.
@@ -270,6 +324,9 @@ impl<D: Device> Memory<D> {
                     return Err(self.not_live(block.address()));
                 };
                 self.habits.freed(live.number, serial);
+                if zone == Zone::Persistent {
+                    self.habits.keep_no_more(live.len);
+                }
                 (live.len, arena.free(slot))
             }
             None => {

@@ -15,6 +15,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::leftovers::Leftovers;
 use crate::margin::Margin;
 use crate::planned::Peak;
 use crate::profile::Profile;
@@ -141,6 +142,7 @@ pub(crate) struct Outlook {
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
+    leftovers: Leftovers,
     iterations: u64,
 }
 
@@ -178,6 +180,21 @@ impl Outlook {
         let usual = self.usual.as_ref().map_or(0, |usual| usual.wave.claim().value());
         let shapes = self.shapes.iter().map(|shape| shape.expected.wave.claim().value());
         shapes.fold(self.news.highest().max(usual), u32::max)
+    }
+
+    /// An iteration begins with so many regions that those before it have left.
+    pub(crate) fn note_carried(&mut self, regions: u32) {
+        self.leftovers.note_carried(regions);
+    }
+
+    /// The most that one of the last iterations has left behind beside what persists, in regions.
+    pub(crate) fn left(&self) -> u32 {
+        self.leftovers.left()
+    }
+
+    /// What the last iterations have all begun with beside what persists, in regions.
+    pub(crate) fn carried(&self) -> u32 {
+        self.leftovers.carried()
     }
 
     /// The next iteration is to be of a shape that the job tells, or it says nothing. Whether
@@ -287,11 +304,18 @@ impl Outlook {
         })
     }
 
-    /// An iteration has ended: what it took, by which allocations, and by how many regions it
-    /// exceeded its promise.
-    pub(crate) fn learn(&mut self, newest: Profile, signature: Signature, exceeded: u32) {
+    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded its
+    /// promise, and how many it has left behind beside what persists.
+    pub(crate) fn learn(
+        &mut self,
+        newest: Profile,
+        signature: Signature,
+        exceeded: u32,
+        left: u32,
+    ) {
         let newest = Arc::new(newest);
         self.margin.note(exceeded);
+        self.leftovers.note_left(left);
         // The first one is different: it makes what persists.
         let first = self.iterations == 0;
         self.iterations = self.iterations.saturating_add(1);

@@ -18,13 +18,15 @@ use crate::marker::Marker;
 use crate::memory::Memory;
 use crate::policy::{Policy, TimeShift};
 use crate::run::Pulse;
-use crate::shared::Shared;
+use crate::shared::{Shared, Wakers};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
+use crate::stats::LiveBlocks;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::{JobConfig, Terms};
 use crate::units::{Bytes, Regions};
 use crate::wait::Changed;
+use crate::waits::{JobId, Waiting};
 use crate::zone::Zone;
 
 /// An arena's address range over the device's memory, which no budget exceeds.
@@ -129,6 +131,9 @@ impl<D: Device> Pool<D> {
     /// If the budget or the region size cannot be, or the device refuses.
     pub fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
         let caps = device.caps();
+        if !caps.granularity.value().is_power_of_two() {
+            return Err(PoolError::Granularity { granularity: caps.granularity });
+        }
         let region = config.region_for(caps.granularity);
         if !region.value().is_power_of_two() || region < caps.granularity {
             return Err(PoolError::RegionSize { region, granularity: caps.granularity });
@@ -151,7 +156,7 @@ impl<D: Device> Pool<D> {
             device,
             region,
             generation: AtomicU32::new(0),
-            wakers: Mutex::new(Vec::new()),
+            wakers: Mutex::new(Wakers::default()),
             ledger: Mutex::new(Ledger::new(region.value(), count, config.policy, rules)),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -219,16 +224,20 @@ impl<D: Device> Pool<D> {
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever
     /// waits for memory, and at leisure.
     ///
+    /// What the device refuses of one job's stream (a stream that is being captured takes no event) is tried
+    /// again by the next poll, and is no error here: others have nothing to do with it.
+    ///
     /// # Errors
-    /// If the device refuses. What could be done has been; the call can be repeated.
+    /// If the device is [lost](crate::Class::Lost), or refuses to take back what is nobody's. What could be
+    /// done has been; the call can be repeated.
     pub fn poll(&self) -> Result<(), D::Error> {
-        self.shared.reclaim()
+        self.shared.reclaim(None)
     }
 
     /// Gives memory that is nobody's back to the device until the pool holds no more than `target`
     /// bytes, and says how much it holds then. Memory that jobs have, or that the device has yet to
-    /// pass, stays. What has been given back is created anew when it is needed. O(regions) for each
-    /// region that goes, and some device calls.
+    /// pass, stays. What has been given back is created anew when it is needed. O(regions log regions), and
+    /// some device calls for each region that goes; others wait for some of them at a time.
     ///
     /// # Errors
     /// If the device refuses. What had gone by then is gone, nothing is lost, and the call can be
@@ -239,6 +248,47 @@ impl<D: Device> Pool<D> {
         self.shared.trim(target)?;
         let held = self.shared.ledger.lock().created();
         Ok(Bytes::new(held as u64 * region.value()))
+    }
+
+    /// Makes a job leave, whoever has its handle: a thread that has died in the middle of an iteration, say.
+    /// As with dropping the handle, other jobs get all that it held once the device has passed what it
+    /// enqueued. Its handle is of no use any more: its calls are refused
+    /// ([`AllocError::Left`], [`BeginError::Left`], [`FreeError::NotLive`], [`NotRunning`]).
+    /// Nothing that uses its blocks may be enqueued from now on.
+    ///
+    /// What was live, or nothing if there is no such job. One that is in the middle of a lease leaves
+    /// when that has come back from the device.
+    ///
+    /// [`AllocError::Left`]: crate::AllocError::Left
+    /// [`BeginError::Left`]: crate::BeginError::Left
+    /// [`FreeError::NotLive`]: crate::FreeError::NotLive
+    /// [`NotRunning`]: crate::NotRunning
+    ///
+    /// ```
+    /// # use zico_core::{Device, Pool};
+    /// /// Ends what everybody waits for.
+    /// fn end_who_blocks<D: Device>(pool: &Pool<D>) {
+    ///     for waiting in pool.waits() {
+    ///         if let Some(blocker) = waiting.blockers.first() {
+    ///             pool.evict(blocker.id);
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn evict(&self, job: JobId) -> Option<LiveBlocks> {
+        let ledger = self.shared.ledger.lock();
+        let account = ledger.accounts.get(&job.0).filter(|account| !account.gone)?;
+        let (name, stream, memory) = (account.name.clone(), account.stream, account.memory.clone());
+        drop(ledger);
+        self.shared.unpark(job.0, stream, &memory, true);
+        Some(LiveBlocks { job: name, blocks: self.shared.leave(job.0, &memory) })
+    }
+
+    /// The jobs that wait, to start an iteration or for memory, and for whom: what to look at where
+    /// nothing seems to go on. O(jobs^2).
+    #[must_use]
+    pub fn waits(&self) -> Vec<Waiting> {
+        self.shared.ledger.lock().waits()
     }
 
     /// Changes whenever something has happened that a waiting job may have waited for. Wraps.
@@ -267,8 +317,9 @@ impl<D: Device> Pool<D> {
     pub fn set_budget(&self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
         let capacity = self.shared.device.caps().capacity;
         self.shared.ledger.lock().set_target(budget, capacity)?;
+        while self.shared.ledger.lock().open_up() {}
         self.shared.changed();
-        let _ = self.shared.reclaim();
+        let _ = self.shared.reclaim(None);
         Ok(self.budget_status())
     }
 
@@ -296,7 +347,7 @@ impl<D: Device> Pool<D> {
         &self.shared.device
     }
 
-    /// The books as they stand. O(regions + blocks).
+    /// The books as they stand. O(blocks).
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (snapshot, memories) = Snapshot::of(&self.shared.ledger.lock());

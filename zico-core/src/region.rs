@@ -4,10 +4,15 @@
 //! that it has backed (one physical allocation may have several addresses), so that a page that gets
 //! its region back needs no device call.
 
+mod set;
+mod table;
+
 use alloc::vec::Vec;
 
 use crate::sync::Arc;
 use crate::zone::Zone;
+
+pub(crate) use table::Regions;
 
 /// Names a job within its pool. Never used twice.
 pub(crate) type JobKey = u64;
@@ -43,6 +48,7 @@ pub(crate) enum State {
     Closed,
 }
 
+/// Changed through [`Regions`] only, which knows what is nobody's.
 pub(crate) struct Region<M> {
     /// The physical memory; none until it is first needed.
     pub(crate) memory: Option<Arc<M>>,

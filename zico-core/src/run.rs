@@ -45,14 +45,6 @@ pub(crate) struct Run {
     pub(crate) began: Ticks,
     /// Time spent waiting for memory, the current wait left out.
     pub(crate) stalled: Ticks,
-    pub(crate) stalled_since: Option<Ticks>,
-    /// The ledger's epoch when it was last denied memory.
-    pub(crate) denied: u64,
-    /// How many regions that was, and how far the iteration had come.
-    pub(crate) asked: u32,
-    pub(crate) denied_at: Progress,
-    /// Iterations of other jobs that have begun since it waits for memory.
-    pub(crate) passed_over: u32,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     pub(crate) carried: u32,
     /// By how many regions it has held more than its profile had promised from there on.
@@ -72,23 +64,24 @@ pub(crate) enum Phase {
 
 impl Run {
     /// Time since the iteration's start, waits for memory left out.
-    pub(crate) fn elapsed(&self, now: Ticks) -> Ticks {
-        self.stalled_since
-            .map_or(now, |since| since.min(now))
+    pub(crate) fn elapsed(&self, now: Ticks, stall: Option<&Stall>) -> Ticks {
+        stall
+            .map_or(now, |stall| stall.since.min(now))
             .saturating_sub(self.began)
             .saturating_sub(self.stalled)
     }
+}
 
-    /// It was denied so many regions.
-    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32, at: Progress) {
-        (self.denied, self.asked, self.denied_at) = (epoch, asked, at);
-        self.stalled_since.get_or_insert(now);
-    }
-
-    pub(crate) fn resume(&mut self, now: Ticks) {
-        self.passed_over = 0;
-        if let Some(since) = self.stalled_since.take() {
-            self.stalled = self.stalled.saturating_add(now.saturating_sub(since));
-        }
-    }
+/// A job was denied memory and has had none since, in an iteration or between two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    pub(crate) since: Ticks,
+    /// The ledger's epoch when it was last denied.
+    pub(crate) epoch: u64,
+    /// What it asked for, in regions.
+    pub(crate) asked: u32,
+    /// How far the job had come. One that has come further does without.
+    pub(crate) at: Progress,
+    /// Iterations of other jobs that have begun since.
+    pub(crate) passed_over: u32,
 }

@@ -1,11 +1,14 @@
 //! What a pool's handles and its jobs share: the device, and the ledger behind its one lock.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::task::Waker;
 
 use crate::device::Device;
 use crate::ledger::Ledger;
+use crate::memory::Memory;
 use crate::region::JobKey;
+use crate::stats::LiveBlock;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::units::Bytes;
 
@@ -15,16 +18,23 @@ pub(crate) struct Shared<D: Device> {
     /// Changes whenever something has happened that a waiting job may have waited for.
     pub(crate) generation: AtomicU32,
     /// Those who sleep until it does.
-    pub(crate) wakers: Mutex<Vec<Waker>>,
+    pub(crate) wakers: Mutex<Wakers>,
     pub(crate) ledger: Mutex<Ledger<D>>,
+}
+
+/// Tasks that sleep, by ticket.
+#[derive(Default)]
+pub(crate) struct Wakers {
+    waiting: BTreeMap<u64, Waker>,
+    next: u64,
 }
 
 impl<D: Device> Shared<D> {
     /// Tells those who wait that something has changed.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
-        let wakers = core::mem::take(&mut *self.wakers.lock());
-        wakers.into_iter().for_each(Waker::wake);
+        let wakers = core::mem::take(&mut self.wakers.lock().waiting);
+        wakers.into_values().for_each(Waker::wake);
     }
 
     /// A job has freed something that another of its threads may wait for: what it was denied it may
@@ -34,14 +44,25 @@ impl<D: Device> Shared<D> {
         self.changed();
     }
 
-    /// Wakes a task at the next change.
-    pub(crate) fn register(&self, waker: &Waker) {
-        // Cloned before the lock is taken: that is the executor's code.
+    /// Wakes a task at the next change. Who registers again gives its ticket.
+    pub(crate) fn register(&self, waker: &Waker, ticket: Option<u64>) -> u64 {
+        // Cloned before the lock is taken, and the old one dropped after: that is the executor's code.
         let waker = waker.clone();
         let mut wakers = self.wakers.lock();
-        if !wakers.iter().any(|known| known.will_wake(&waker)) {
-            wakers.push(waker);
-        }
+        let ticket = ticket.unwrap_or_else(|| {
+            wakers.next += 1;
+            wakers.next
+        });
+        let old = wakers.waiting.insert(ticket, waker);
+        drop(wakers);
+        drop(old);
+        ticket
+    }
+
+    /// A task no longer waits.
+    pub(crate) fn unregister(&self, ticket: u64) {
+        let old = self.wakers.lock().waiting.remove(&ticket);
+        drop(old);
     }
 
     pub(crate) fn admit(&self) {
@@ -50,10 +71,32 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The job is gone: all it had drains, under a fence that comes after the work of these streams.
-    pub(crate) fn leave(&self, job: JobKey, streams: Vec<D::Stream>) {
-        let now = self.device.now();
-        self.ledger.lock().leave(job, streams, now);
+    /// The job leaves: all it had drains, under a fence that comes after the work of all streams that used
+    /// it. What was live. If a thread of the job leases just now, that one does the rest.
+    pub(crate) fn leave(&self, job: JobKey, memory: &Mutex<Memory<D>>) -> Vec<LiveBlock> {
+        let mut locked = memory.lock();
+        if locked.closed {
+            return Vec::new();
+        }
+        let blocks = locked.close();
+        let leases = locked.growing;
+        drop(locked);
+        if !leases {
+            self.finish_leaving(job, memory);
+        }
+        blocks
+    }
+
+    pub(crate) fn finish_leaving(&self, job: JobKey, memory: &Mutex<Memory<D>>) {
+        let (now, streams) = (self.device.now(), memory.lock().streams());
+        if !self.ledger.lock().leave(job, streams, now) {
+            return;
+        }
+        let mut from = Some((0, 0));
+        while let Some(next) = from {
+            from = self.ledger.lock().leave_pages(job, next);
+        }
+        self.ledger.lock().left(job);
         // A failure leaves the batch open, which the next poll fences.
         let _ = self.fence(job);
         self.admit();
@@ -66,10 +109,10 @@ impl<D: Device> Drop for Shared<D> {
     /// device until that ends: nothing may be unmapped under running work.
     fn drop(&mut self) {
         // A call that has failed may succeed when it is repeated.
-        let _ = self.reclaim().or_else(|_| self.reclaim());
-        let regions = core::mem::take(&mut self.ledger.get_mut().regions);
-        let unmapped = regions.into_iter().filter(|region| region.mappings.is_empty());
-        for memory in unmapped.filter_map(|region| region.memory.and_then(Arc::into_inner)) {
+        let _ = self.reclaim(None);
+        let _ = self.reclaim(None);
+        let unmapped = self.ledger.get_mut().regions.take_unmapped();
+        for memory in unmapped.filter_map(Arc::into_inner) {
             let _ = self.device.destroy(memory);
         }
     }

@@ -5,9 +5,8 @@ use alloc::boxed::Box;
 use crate::account::Account;
 use crate::device::Device;
 use crate::error::{Holder, OutOfMemory, Shortage};
-use crate::lease::Want;
 use crate::ledger::Ledger;
-use crate::region::{JobKey, State};
+use crate::region::JobKey;
 use crate::snapshot::Held;
 use crate::units::Bytes;
 
@@ -18,7 +17,7 @@ impl<D: Device> Ledger<D> {
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, account)| account);
         let holding = others().filter(|account| account.leased_total() > 0).count();
-        let free = self.regions.iter().filter(|region| region.state == State::Free).count();
+        let free = self.regions.free_count();
         Shortage {
             job: account.map_or_else(|| "".into(), |account| account.name.clone()),
             asked,
@@ -34,7 +33,13 @@ impl<D: Device> Ledger<D> {
 
     /// The whole of it, for an allocation that will not be granted. `missing` is what the budget
     /// lacks, in regions.
-    pub(crate) fn out_of_memory(&self, job: JobKey, want: &Want, missing: u64) -> Box<OutOfMemory> {
+    pub(crate) fn out_of_memory(
+        &self,
+        job: JobKey,
+        asked: Bytes,
+        pages: u64,
+        missing: u64,
+    ) -> Box<OutOfMemory> {
         let region = Bytes::new(self.page_bytes);
         let holder = |account: &Account<D>| Holder {
             job: account.name.clone(),
@@ -44,7 +49,7 @@ impl<D: Device> Ledger<D> {
         holders.retain(|holder| !holder.held.total().is_zero());
         holders.sort_by_key(|holder| core::cmp::Reverse(holder.held.total()));
         Box::new(OutOfMemory {
-            shortage: self.shortage(job, want.asked, want.pages.len() as u64),
+            shortage: self.shortage(job, asked, pages),
             holders,
             largest_free: Bytes::ZERO,
             missing: self.bytes(missing),

@@ -8,10 +8,11 @@ use crate::detect::Detected;
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::memory::Memory;
-use crate::region::{Region, State};
+use crate::region::JobKey;
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crate::units::Bytes;
+use crate::waits::JobId;
 use crate::zone::Zone;
 
 /// What is charged to one job, in whole regions.
@@ -79,6 +80,8 @@ pub enum Activity {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobSnapshot {
+    /// Which job it is.
+    pub id: JobId,
     /// Its name.
     pub name: Arc<str>,
     /// What it does.
@@ -146,12 +149,9 @@ impl Snapshot {
     /// The books, and the jobs' memory, to be looked at without holding on to the books.
     pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> (Self, Vec<Arc<Mutex<Memory<D>>>>) {
         let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
-        let idle = |region: &&Region<D::Memory>| {
-            (region.state == State::Free && region.memory.is_some())
-                || region.state == State::Retiring
-        };
         let region = Bytes::new(ledger.page_bytes);
-        let job = |account: &Account<D>| JobSnapshot {
+        let job = |(&key, account): (&JobKey, &Account<D>)| JobSnapshot {
+            id: JobId(key),
             name: account.name.clone(),
             activity: account.activity(),
             held: Held::of(account, region),
@@ -165,9 +165,9 @@ impl Snapshot {
         let snapshot = Self {
             budget: bytes(ledger.target as usize),
             held: bytes(ledger.created()),
-            free: bytes(ledger.regions.iter().filter(idle).count()),
+            free: bytes(ledger.regions.idle_count() + ledger.retiring),
             counts: ledger.counts,
-            jobs: ledger.accounts.values().map(job).collect(),
+            jobs: ledger.accounts.iter().map(job).collect(),
         };
         (snapshot, ledger.accounts.values().map(|account| account.memory.clone()).collect())
     }
@@ -195,7 +195,12 @@ impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { leases, leased, denied, creates, destroys, maps, unmaps, fences, orders } =
             self.counts;
-        writeln!(f, "budget {}, held {}, free {}", self.budget, self.held, self.free)?;
+        let unused = self.budget.saturating_sub(self.held);
+        writeln!(
+            f,
+            "budget {}: {} of the device, {} of that nobody's; {unused} not taken",
+            self.budget, self.held, self.free
+        )?;
         writeln!(
             f,
             "{leases} leases of {leased} regions, {denied} denied; device calls: {creates} create, \

@@ -85,6 +85,11 @@ impl<R> Space<R> {
         known.copied().unwrap_or_default()
     }
 
+    /// The pages that anything is known of: all others have never been backed.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
     /// The pages that have a region, and which.
     pub(crate) fn mapped(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
         (0..).zip(&self.pages).filter_map(|(number, page)| Some((number, page.region?)))

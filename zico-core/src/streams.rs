@@ -44,13 +44,13 @@ impl<D: Device> Job<D> {
     /// Says that work enqueued on another stream uses a block, or will, until the block is freed.
     /// Work on that stream has to be ordered after the job's own by the caller, where it needs to be.
     /// The block's memory is used again only after that stream's work as well: when the device has
-    /// passed it, or, where memory is short, when the job's own stream waits for it. O(1), and one
-    /// event for each stream that is new to the job.
+    /// passed it, or, where memory is short, when the job's own stream waits for it. O(streams that use the
+    /// block), and one event for each stream that is new to the job: the last 64 are remembered.
     ///
     /// # Errors
     /// If the block is not live in this job, or the device does not know the stream.
     pub fn record_use(&self, block: Block, stream: D::Stream) -> Result<(), UseError<D::Error>> {
-        let known = stream == self.stream || self.memory.lock().streams_known.contains(&stream);
+        let known = stream == self.stream || self.memory.lock().knows(stream);
         if !known {
             // A stream that takes no event now would never say when it is done with the block.
             self.shared.device.record(stream).map_err(UseError::Device)?;
@@ -58,9 +58,7 @@ impl<D: Device> Job<D> {
         let mut memory = self.memory.lock();
         memory.check(block).map_err(UseError::Block)?;
         if stream != self.stream {
-            if !known {
-                memory.streams_known.push(stream);
-            }
+            memory.know(stream);
             memory.use_on(block, stream);
         }
         Ok(())
@@ -69,12 +67,13 @@ impl<D: Device> Job<D> {
     /// A block has been freed that other streams use: notes how far they are.
     #[cold]
     pub(crate) fn park(&self, mut parked: Parked<D>) {
+        let streams: Vec<D::Stream> = parked.waits.iter().map(|wait| wait.stream).collect();
         for wait in &mut parked.waits {
             // A failure leaves it for later; an event recorded then covers as much and more.
             wait.event = self.shared.device.record(wait.stream).ok();
         }
         let mut memory = self.memory.lock();
-        memory.parked.push(parked);
+        memory.looked_at(&streams, [parked].into());
         let running = memory.is_inside();
         drop(memory);
         if !running {
@@ -103,14 +102,21 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    fn unpark(&self, job: JobKey, own: D::Stream, memory: &Mutex<Memory<D>>, order: bool) {
-        let mut locked = memory.lock();
-        if locked.parked.is_empty() {
+    /// While the blocks are looked at, without the lock, the memory still knows their streams: a job that
+    /// leaves meanwhile waits for them before its last fence.
+    pub(crate) fn unpark(
+        &self,
+        job: JobKey,
+        own: D::Stream,
+        memory: &Mutex<Memory<D>>,
+        order: bool,
+    ) {
+        let parked = memory.lock().look_at_parked();
+        if parked.is_empty() {
             return;
         }
-        let parked = core::mem::take(&mut locked.parked);
-        locked.unparking += 1;
-        drop(locked);
+        let waits = parked.iter().flat_map(|parked| &parked.waits);
+        let streams: Vec<D::Stream> = waits.map(|wait| wait.stream).collect();
         let mut left = Vec::new();
         for mut block in parked {
             block.waits.retain_mut(|wait| !self.is_over(own, wait, order));
@@ -123,7 +129,7 @@ impl<D: Device> Shared<D> {
             }
         }
         let mut locked = memory.lock();
-        locked.parked.append(&mut left);
+        locked.looked_at(&streams, left);
         locked.unparking -= 1;
         let hungry = core::mem::take(&mut locked.hungry);
         drop(locked);

@@ -128,6 +128,8 @@ pub(crate) struct Terms {
     pub(crate) floor: u32,
     pub(crate) cap: Option<u32>,
     pub(crate) declared: Option<u32>,
+    /// The same to the byte, for people to read.
+    pub(crate) declared_bytes: Bytes,
     pub(crate) iterations: Option<u64>,
     pub(crate) detect: bool,
 }
@@ -148,6 +150,7 @@ impl Terms {
             floor,
             cap,
             declared: config.declared.map(up),
+            declared_bytes: config.declared.unwrap_or_default(),
             iterations: config.iterations,
             detect: config.detect,
         })
@@ -167,7 +170,7 @@ impl<D: Device> Ledger<D> {
             let need = account.persistent().saturating_add(largest).max(account.kept());
             kept.saturating_sub(account.kept()).saturating_add(need) <= self.target
         };
-        self.accounts.values().all(fits) && kept <= self.target && self.is_safe_with(None, 0, floor)
+        self.accounts.values().all(fits) && kept <= self.target && self.is_safe_with(None, floor)
     }
 
     /// What cannot be had by iterations of others: what stays between a job's iterations, and
@@ -191,9 +194,12 @@ impl<D: Device> Ledger<D> {
         if self.accounts.values().all(|account| account.terms.floor == 0) {
             return true;
         }
+        let any_of_others =
+            backings.iter().any(|backing| matches!(backing.from, Origin::Other { .. }));
         let reserved = self.accounts.iter().map(|(&key, account)| {
             let theirs = |origin| matches!(origin, Origin::Other { job, .. } if job == key);
-            let charged = if key == job { charged } else { account.charged() - of(&theirs) };
+            let taken = if any_of_others && key != job { of(&theirs) } else { 0 };
+            let charged = if key == job { charged } else { account.charged() - taken };
             charged.max(account.terms.floor)
         });
         reserved.fold(0, u32::saturating_add) <= self.limit
@@ -230,7 +236,9 @@ mod tests {
         let config =
             JobConfig::new("a").floor(Bytes::mib(3)).cap(Bytes::mib(7)).declare(Bytes::mib(1));
         let terms = Terms::new::<()>(&config, Bytes::mib(2));
-        let expected = Terms { floor: 2, cap: Some(3), declared: Some(1), ..Terms::default() };
+        let (declared, declared_bytes) = (Some(1), Bytes::mib(1));
+        let expected =
+            Terms { floor: 2, cap: Some(3), declared, declared_bytes, ..Terms::default() };
         assert_eq!(terms, Ok(expected));
         // 3 MiB of floor are two regions of 2 MiB, and 3 MiB of cap only one.
         let config = JobConfig::new("a").floor(Bytes::mib(3)).cap(Bytes::mib(3));

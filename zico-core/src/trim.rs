@@ -3,15 +3,18 @@
 use alloc::vec::Vec;
 
 use crate::device::{Device, Refused};
-use crate::ledger::Ledger;
-use crate::region::{Place, Region, State};
+use crate::ledger::{AT_A_TIME, Ledger};
+use crate::region::{Place, State};
 use crate::shared::Shared;
 use crate::sync::Arc;
 
-/// A region whose memory is to go.
+/// So many regions are taken out of use at a time.
+const RETIRED_AT_A_TIME: usize = 64;
+
+/// A region whose memory is to go, or has gone.
 struct Retired<M> {
     region: usize,
-    memory: Arc<M>,
+    memory: Option<Arc<M>>,
     places: Vec<Place>,
 }
 
@@ -19,86 +22,129 @@ impl<D: Device> Shared<D> {
     /// Destroys free regions, those first that are in use least, until no more than `target` are
     /// left or none is free. A region that the device refuses to take stays the pool's, free.
     pub(crate) fn trim(&self, target: usize) -> Result<(), D::Error> {
-        self.reclaim()?;
-        self.give_up_while(|ledger| ledger.created() > target)
+        self.reclaim(None)?;
+        self.give_up_while(|ledger| ledger.regions.created() > target)
     }
 
     /// Gives the memory of regions back that a lowered budget has no room for.
     pub(crate) fn shrink(&self) -> Result<(), D::Error> {
-        self.give_up_while(Ledger::is_shrinking)
+        // Regions that never had memory are closed without a call of the device.
+        while self.ledger.lock().close_more() {}
+        self.give_up_while(|ledger| ledger.open as usize > ledger.limit as usize + ledger.retiring)
     }
 
+    /// O(regions log regions) in all, and no more than some of them at a time under the lock.
     fn give_up_while(&self, excess: impl Fn(&Ledger<D>) -> bool) -> Result<(), D::Error> {
-        loop {
-            let Some(retired) = self.ledger.lock().retire(&excess) else { return Ok(()) };
-            let (region, claimed) = (retired.region, retired.places.clone());
-            let (kept, result) = match self.destroy(retired) {
-                Ok(()) => (None, Ok(())),
-                Err(refused) => (Some(refused.resource), Err(refused.error)),
-            };
-            self.ledger.lock().retired(region, kept, &claimed);
-            self.changed();
-            result?;
+        // What becomes free meanwhile counts as well.
+        while excess(&self.ledger.lock()) {
+            let mut any = false;
+            for some in self.least_used().chunks(RETIRED_AT_A_TIME) {
+                let retired = self.ledger.lock().retire(some, &excess);
+                if !retired.is_empty() {
+                    any = true;
+                    self.give_up(retired)?;
+                }
+            }
+            if !any {
+                break;
+            }
         }
+        Ok(())
     }
 
-    /// Unmaps and destroys a region.
-    fn destroy(
-        &self,
-        retired: Retired<D::Memory>,
-    ) -> Result<(), Refused<Arc<D::Memory>, D::Error>> {
-        let Retired { region, memory, places } = retired;
-        let mapped = places.into_iter().map(|place| (place, region)).collect();
-        if let Err(error) = self.unmap(mapped) {
-            return Err(Refused { resource: memory, error });
+    /// The regions that are free and have memory, those first that are in use least.
+    fn least_used(&self) -> Vec<usize> {
+        let (mut found, mut from) = (Vec::new(), Some(0));
+        while let Some(next) = from {
+            from = self.ledger.lock().idle_from(next, &mut found);
         }
+        found.sort_unstable();
+        found.into_iter().map(|(_, region)| region).collect()
+    }
+
+    /// Gives regions back to the device that have been taken out of use.
+    fn give_up(&self, mut retired: Vec<Retired<D::Memory>>) -> Result<(), D::Error> {
+        let mut result = Ok(());
+        for region in &mut retired {
+            if let Err(error) = self.destroy(region)
+                && result.is_ok()
+            {
+                result = Err(error);
+            }
+        }
+        self.ledger.lock().retired(retired);
+        self.changed();
+        result
+    }
+
+    /// Unmaps and destroys a region. What the device refuses to take stays where it is.
+    fn destroy(&self, retired: &mut Retired<D::Memory>) -> Result<(), D::Error> {
+        let mapped = retired.places.iter().map(|&place| (place, retired.region)).collect();
+        self.unmap(mapped)?;
         // Only a lease holds on to a region's memory beside the books, and a free one has none.
-        let Some(memory) = Arc::into_inner(memory) else { return Ok(()) };
-        self.device.destroy(memory).map_err(|refused| Refused {
-            resource: Arc::new(refused.resource),
-            error: refused.error,
+        let Some(memory) = retired.memory.take().and_then(Arc::into_inner) else { return Ok(()) };
+        self.device.destroy(memory).map_err(|Refused { resource, error }| {
+            retired.memory = Some(Arc::new(resource));
+            error
         })
     }
 }
 
 impl<D: Device> Ledger<D> {
-    /// Takes a free region that has memory out of use, if there is an excess.
-    fn retire(&mut self, excess: impl Fn(&Self) -> bool) -> Option<Retired<D::Memory>> {
-        if !excess(self) {
-            return None;
+    /// Some free regions that have memory, with how much of the time they are in use. Where to go on, if
+    /// there are more. Addresses of a job that has left are cleared up first.
+    fn idle_from(&self, from: usize, found: &mut Vec<(u32, usize)>) -> Option<usize> {
+        let mut idle = self.regions.idle(from);
+        for region in idle.by_ref().take(AT_A_TIME) {
+            let entry = &self.regions[region];
+            if self.is_unclaimed(entry) {
+                let parts = entry.mappings.iter().map(|mapping| mapping.parts.count_ones());
+                found.push((parts.sum(), region));
+            }
         }
-        let idle = |(region, entry): (usize, &Region<D::Memory>)| {
-            // Addresses of a job that has left are cleared up first.
-            let known = self.is_unclaimed(entry);
-            let used: u32 = entry.mappings.iter().map(|mapping| mapping.parts.count_ones()).sum();
-            let free = entry.state == State::Free && entry.memory.is_some() && known;
-            free.then_some((used, region))
-        };
-        let (_, region) = self.regions.iter().enumerate().filter_map(idle).min()?;
-        let places: Vec<Place> =
-            self.regions[region].mappings.iter().map(|mapping| mapping.place).collect();
-        self.claim(places.iter().copied(), &mut Vec::new());
-        let entry = &mut self.regions[region];
-        let memory = entry.memory.take()?;
-        entry.state = State::Retiring;
-        self.retiring += 1;
-        Some(Retired { region, memory, places })
+        idle.next()
     }
 
-    fn retired(&mut self, region: usize, memory: Option<Arc<D::Memory>>, claimed: &[Place]) {
-        self.end_claims(claimed);
-        let entry = &mut self.regions[region];
-        self.counts.destroys += u64::from(memory.is_none());
-        entry.memory = memory;
-        entry.state = State::Free;
-        self.retiring -= 1;
+    /// Takes regions out of use, of those that are still free and have memory, while there is an excess.
+    fn retire(
+        &mut self,
+        some: &[usize],
+        excess: impl Fn(&Self) -> bool,
+    ) -> Vec<Retired<D::Memory>> {
+        let mut retired = Vec::new();
+        for &region in some {
+            let entry = &self.regions[region];
+            if entry.state != State::Free || entry.memory.is_none() || !self.is_unclaimed(entry) {
+                continue;
+            }
+            if !excess(self) {
+                break;
+            }
+            let places: Vec<Place> =
+                self.regions[region].mappings.iter().map(|mapping| mapping.place).collect();
+            self.claim(places.iter().copied(), &mut Vec::new());
+            self.regions.set_state(region, State::Retiring);
+            let memory = self.regions.set_memory(region, None);
+            self.retiring += 1;
+            retired.push(Retired { region, memory, places });
+        }
+        retired
+    }
+
+    fn retired(&mut self, retired: Vec<Retired<D::Memory>>) {
+        for Retired { region, memory, places } in retired {
+            self.end_claims(&places);
+            self.counts.destroys += u64::from(memory.is_none());
+            self.regions.set_memory(region, memory);
+            self.regions.set_state(region, State::Free);
+            self.retiring -= 1;
+        }
         self.epoch += 1;
-        self.close(region);
+        self.close_absent();
     }
 
     /// The regions that there is memory for on the device.
     pub(crate) fn created(&self) -> usize {
-        let exists = |region: &&Region<D::Memory>| region.memory.is_some();
-        self.regions.iter().filter(exists).count() + self.retiring
+        self.regions.created() + self.retiring
     }
 }

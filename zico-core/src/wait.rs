@@ -24,11 +24,13 @@ use crate::sync::Ordering;
 pub struct Changed<'a, D: Device> {
     shared: &'a Shared<D>,
     seen: u32,
+    /// Under which it is to be woken, once it has been polled.
+    ticket: Option<u64>,
 }
 
 impl<'a, D: Device> Changed<'a, D> {
     pub(crate) fn new(shared: &'a Shared<D>, seen: u32) -> Self {
-        Self { shared, seen }
+        Self { shared, seen, ticket: None }
     }
 
     fn has_come(&self) -> bool {
@@ -39,13 +41,22 @@ impl<'a, D: Device> Changed<'a, D> {
 impl<D: Device> Future for Changed<'_, D> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.has_come() {
             return Poll::Ready(());
         }
-        self.shared.register(context.waker());
+        self.ticket = Some(self.shared.register(context.waker(), self.ticket));
         // A change before the waker was there has woken nobody; one after it will.
         if self.has_come() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<D: Device> Drop for Changed<'_, D> {
+    /// Nobody is woken who no longer waits, and nothing of it is kept.
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.shared.unregister(ticket);
+        }
     }
 }
 
@@ -155,7 +166,9 @@ mod blocking {
         /// [`begin_blocking`](Self::begin_blocking).
         ///
         /// # Errors
-        /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy).
+        /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy). What the device refuses while
+        /// this waits ends the wait only if it is of this job's own stream, or if the device is
+        /// [lost](crate::Class::Lost): another job's trouble is waited out.
         pub fn alloc_blocking(
             &self,
             request: Request,
@@ -182,7 +195,7 @@ mod blocking {
                     return done;
                 }
                 thread::park_timeout(look);
-                if let Some(done) = self.shared.reclaim().err().and_then(&failed) {
+                if let Some(done) = self.shared.reclaim(Some(self.key)).err().and_then(&failed) {
                     return done;
                 }
             }

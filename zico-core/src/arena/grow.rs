@@ -186,6 +186,40 @@ impl Arena {
         }
     }
 
+    /// Gives up those of the pages that have been backed last in which nothing lies: they are backed no more.
+    /// O(pages log ready pieces): only those pieces are looked at that hold a whole page, which none does
+    /// but between a lease and this.
+    pub(crate) fn give_up_spare(&mut self) -> Vec<u64> {
+        let mut spare = Vec::new();
+        while let Some((slot, pages)) = self.spare() {
+            self.ready.remove(&mut self.pieces, slot);
+            spare.extend(pages.clone());
+            self.release(slot, pages);
+        }
+        spare
+    }
+
+    /// A ready piece that holds whole pages, and which.
+    fn spare(&self) -> Option<(Slot, Range<u64>)> {
+        let mut found = None;
+        let _ = self.ready.from(&self.pieces, self.page_bytes(), |slot| {
+            let pages = self.whole_pages(slot);
+            if pages.is_empty() {
+                return ControlFlow::Continue(true);
+            }
+            found = Some((slot, pages));
+            ControlFlow::Break(())
+        });
+        found
+    }
+
+    /// The pages that lie in a piece as a whole.
+    pub(super) fn whole_pages(&self, slot: Slot) -> Range<u64> {
+        let piece = &self.pieces[slot];
+        let within = piece.start & (self.page_bytes() - 1) != 0;
+        (piece.start >> self.page_shift) + u64::from(within)..piece.end() >> self.page_shift
+    }
+
     /// Makes all below a new top the arena's, nothing of it backed.
     fn raise(&mut self, top: u64) {
         let slot = self.pieces.push(Kind::Bare, self.top, top - self.top);

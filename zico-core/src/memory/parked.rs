@@ -3,11 +3,12 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Memory, Note};
+use super::{Memory, Note, STREAMS_KNOWN};
 use crate::block::{Block, Home};
 use crate::device::Device;
 use crate::error::FreeError;
 use crate::streams::{Parked, Wait};
+use crate::zone::Zone;
 
 impl<D: Device> Memory<D> {
     /// Forgets what was noted of a block that is being freed. If other streams use it, it has been freed
@@ -22,8 +23,48 @@ impl<D: Device> Memory<D> {
         self.count_free(bytes, size);
         self.park(home, serial);
         self.tally.park(size);
+        self.looked_at.extend_from_slice(&streams);
         let waits = streams.into_iter().map(Wait::new).collect();
         Ok(Some(Parked { home, serial, size, waits }))
+    }
+
+    /// Takes all parked blocks out to look at their streams, if there are any.
+    pub(crate) fn look_at_parked(&mut self) -> Vec<Parked<D>> {
+        let parked = core::mem::take(&mut self.parked);
+        if !parked.is_empty() {
+            let waits = parked.iter().flat_map(|parked| &parked.waits);
+            self.looked_at.extend(waits.map(|wait| wait.stream));
+            self.unparking += 1;
+        }
+        parked
+    }
+
+    /// Blocks that used these streams have been looked at, and some still wait for theirs. A job that has
+    /// left has no blocks, and its last fence waits for all streams.
+    pub(crate) fn looked_at(&mut self, streams: &[D::Stream], left: Vec<Parked<D>>) {
+        if self.closed {
+            return;
+        }
+        // What one thread has added stands at the end mostly, in this order.
+        for stream in streams.iter().rev() {
+            if let Some(at) = self.looked_at.iter().rposition(|other| other == stream) {
+                self.looked_at.swap_remove(at);
+            }
+        }
+        self.parked.extend(left);
+    }
+
+    /// Whether a stream is known to be one of the device's.
+    pub(crate) fn knows(&self, stream: D::Stream) -> bool {
+        self.streams_known.contains(&stream)
+    }
+
+    /// A stream is one of the device's. Of very many those are forgotten that were noted first.
+    pub(crate) fn know(&mut self, stream: D::Stream) {
+        if !self.knows(stream) {
+            self.streams_known.truncate(STREAMS_KNOWN - 1);
+            self.streams_known.push_front(stream);
+        }
     }
 
     fn park(&mut self, home: Home, serial: u64) {
@@ -39,11 +80,17 @@ impl<D: Device> Memory<D> {
 
     /// What a parked block waited for has passed. The pages that this leaves empty.
     pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
+        if self.closed {
+            return 0..0;
+        }
         let &Parked { home, serial, size, .. } = parked;
         self.tally.release(size);
         match self.arenas.get_mut(home.zone().index()) {
             Some(arena) => {
                 self.habits.freed(arena.noted(home.slot()), serial);
+                if home.zone() == Zone::Persistent {
+                    self.habits.keep_no_more(size.value());
+                }
                 arena.free(home.slot())
             }
             None => self.planned.release(&mut self.habits, home.slot(), serial),
@@ -59,13 +106,15 @@ impl<D: Device> Memory<D> {
         }
     }
 
-    /// All streams whose work uses a live block, or one that is parked.
+    /// All streams whose work uses a live block, or one that has been freed and waits for them. Of very
+    /// many some stand there twice.
     pub(crate) fn streams(&self) -> Vec<D::Stream> {
         let live = self.notes.values().flat_map(|note| &note.streams).copied();
         let parked = self.parked.iter().flat_map(|parked| &parked.waits).map(|wait| wait.stream);
         let mut streams: Vec<D::Stream> = Vec::new();
-        for stream in live.chain(parked) {
-            if !streams.contains(&stream) {
+        for stream in live.chain(parked).chain(self.looked_at.iter().copied()) {
+            let last = streams.len().saturating_sub(STREAMS_KNOWN);
+            if !streams[last..].contains(&stream) {
                 streams.push(stream);
             }
         }

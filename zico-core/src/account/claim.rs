@@ -1,0 +1,121 @@
+//! What others cannot count on of a job, and what it may still take.
+//!
+//! What a job holds while it does not run, only its running on may free. So it is not there: not for the
+//! claims of others, not for the room at a start, not in the banker's test. What a running iteration holds
+//! comes back at its end, but for what it has begun with and what those before it have left.
+
+use super::Account;
+use crate::banker::Claim;
+use crate::device::Device;
+use crate::region::JobKey;
+use crate::run::Phase;
+use crate::want::Growth;
+
+/// How much a job is to blame where nothing can go on: whoever is most is told that there is no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blame {
+    /// It keeps within what is expected of it.
+    Keeps,
+    /// Nobody knows what is to be expected of it.
+    Unknown,
+    /// It asks for more than its iterations have taken.
+    Exceeds,
+}
+
+impl<D: Device> Account<D> {
+    /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
+    /// holds, since only running on may free it; while one runs, what it will hold at its end.
+    pub(crate) fn kept(&self) -> u32 {
+        let held = match self.phase {
+            Phase::Idle => self.first_wave.base(self.leased_total()),
+            Phase::Waiting(_) => self.leased_total(),
+            Phase::Admitted | Phase::Running(_) => self.persistent().saturating_add(self.stays()),
+        };
+        held.max(self.terms.floor)
+    }
+
+    /// What others can never count on: what persists, what its last iterations have begun with, and
+    /// what is reserved. Less than it keeps just now if that is more than usual.
+    pub(crate) fn kept_for_good(&self) -> u32 {
+        self.kept_without_floor().max(self.terms.floor)
+    }
+
+    /// The same without what is only reserved.
+    pub(crate) fn kept_without_floor(&self) -> u32 {
+        let persists = self.persistent().saturating_sub(self.first_wave.guessed());
+        persists.saturating_add(self.outlook.carried())
+    }
+
+    /// What a running iteration leaves behind beside what persists: what it began with, as far as that is
+    /// still there, and as much as those before it have left. Never more than it may hold.
+    fn stays(&self) -> u32 {
+        let carried = match &self.phase {
+            Phase::Running(run) => run.carried.min(self.ephemeral()),
+            _ => self.ephemeral(),
+        };
+        match self.outlook.left() {
+            0 => carried,
+            left => carried.max(self.ahead().map_or(0, |ahead| left.min(ahead))),
+        }
+    }
+
+    /// What others cannot have now, if it were to hold what is asked for as well; and what of that they
+    /// cannot count on.
+    fn reserved_and_kept(&self, asked: Growth) -> (u32, u32) {
+        let kept = self.kept().saturating_add(if asked.persists { asked.regions } else { 0 });
+        (self.leased_total().saturating_add(asked.regions).max(kept), kept)
+    }
+
+    /// What others cannot have now, if it were to hold what is asked for as well.
+    pub(crate) fn reserved(&self, asked: Growth) -> u32 {
+        self.reserved_and_kept(asked).0
+    }
+
+    /// Whether an iteration runs, or what comes before the first one does as if it were one.
+    pub(crate) fn has_claim(&self) -> bool {
+        self.is_running() || matches!(self.phase, Phase::Idle) && self.first_wave.is_under_way()
+    }
+
+    /// Whether it may go on by itself, and free something: it runs, or is between iterations with
+    /// something that may not persist, and it does not wait for memory as things stand.
+    pub(crate) fn may_go_on(&self, epoch: u64) -> bool {
+        match self.phase {
+            // It is about to give up all of that.
+            _ if self.gone => self.leased_total() > 0,
+            Phase::Admitted => true,
+            Phase::Running(_) => !self.is_denied_at(epoch),
+            Phase::Waiting(_) => false,
+            Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch),
+        }
+    }
+
+    /// Whether it holds something that only its running on shows to be needed or not.
+    pub(crate) fn holds_leftovers(&self) -> bool {
+        self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
+    }
+
+    /// The job's claim in the banker's test, if it were to hold what is asked for as well. `most` is what
+    /// it can come to hold in all, and its claim while it has no profile.
+    pub(crate) fn claim(&self, job: JobKey, asked: Growth, most: u32) -> Claim {
+        let ahead = if self.is_running() { self.ahead() } else { None };
+        let claim = ahead.map_or(most, |ahead| most.min(self.persistent() + ahead));
+        // What is reserved for it is its own, and stays so: as if it held that much.
+        let (reserved, kept) = self.reserved_and_kept(asked);
+        Claim { job, need: claim.saturating_sub(reserved), returns: reserved - kept }
+    }
+
+    /// How much it is to blame where nothing can go on.
+    pub(crate) fn blame(&self) -> Blame {
+        let asked = self.stall.map_or(0, |stall| stall.asked);
+        let wanted = self.ephemeral().saturating_add(asked);
+        match self.phase {
+            Phase::Running(_) => match self.ahead() {
+                Some(ahead) if wanted > ahead => Blame::Exceeds,
+                Some(_) => Blame::Keeps,
+                None => Blame::Unknown,
+            },
+            Phase::Idle if self.stall.is_some() => Blame::Unknown,
+            _ => Blame::Keeps,
+        }
+    }
+}
