@@ -11,7 +11,7 @@ use std::io::Write;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use zico_core::{Bytes, Lifetime, Ticks};
-use zico_mock::trace::format::{MAGIC, Malformed, VERSION};
+use zico_mock::trace::format::{MAGIC, MAX_TEXT, Malformed, VERSION};
 use zico_mock::trace::{BlockId, Iteration, Phase, Place, ReadError, Step, Trace, TraceError};
 
 fn alloc(block: u32, bytes: u64, lifetime: Lifetime) -> Step {
@@ -330,6 +330,30 @@ fn bombs_are_defused() {
     assert!(bomb.len() < 1 << 20);
     // Tag 4 and number 4, over and over: launches without end.
     assert!(matches!(Trace::read(&bomb[..]), Err(ReadError::TooLarge)));
-    let text = file(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
-    assert!(matches!(Trace::read(&text[..]), Err(ReadError::TooLarge)));
+    let promise = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    assert_eq!(malformed(&promise), (9, 0, Malformed::Length { length: u64::MAX >> 1 }));
+}
+
+/// Neither is read beyond what a description may take, nor written so that nobody could read it.
+#[test]
+fn names_and_provenances_have_an_end() {
+    let described = |name: usize, provenance: usize| {
+        small().described("n".repeat(name), "p".repeat(provenance))
+    };
+    let write = |trace: &Trace| {
+        let mut file = Vec::new();
+        trace.write(&mut file).map(|()| file)
+    };
+    let longest = described(MAX_TEXT, MAX_TEXT);
+    assert_eq!(Trace::read(&write(&longest).unwrap()[..]).unwrap(), longest);
+    for (trace, what) in
+        [(described(MAX_TEXT + 1, 0), "name"), (described(0, MAX_TEXT + 1), "provenance")]
+    {
+        let error = write(&trace).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), format!("a {what} of 65537 bytes, and 65536 is the most"));
+    }
+    // 65,537 bytes, as a number and then as text.
+    let content = [&[0x81, 0x80, 0x04][..], &[b'x'; MAX_TEXT + 1]].concat();
+    assert_eq!(malformed(&content), (3, 0, Malformed::Length { length: 65537 }));
 }
