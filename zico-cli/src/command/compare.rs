@@ -1,6 +1,6 @@
 //! `zico compare`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -14,6 +14,7 @@ use super::comparison::{Comparison, UnderBudget, UnderPolicy};
 use crate::args::{Compare, PolicyName};
 use crate::load::load_all;
 use crate::progress::progress;
+use crate::terminal::stdout;
 use crate::timed::timed;
 use crate::{Exit, Failure, report};
 
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
         let failed = |source| Failure::Write { path: path.clone(), source };
         std::fs::write(path, html).map_err(failed)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.run.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?;
     } else {

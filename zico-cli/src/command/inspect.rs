@@ -1,6 +1,6 @@
 //! `zico inspect`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use serde::Serialize;
 use zico_core::Bytes;
@@ -11,6 +11,7 @@ use zico_mock::trace::Trace;
 use crate::args::Inspect;
 use crate::load::load_all;
 use crate::table::{sparkline, table};
+use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
 
 /// How many columns the plot of a wave has.
@@ -25,7 +26,7 @@ const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
 
 /// Shows traces, and what their jobs need together.
 pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.traces.is_empty() {
         let traces: Vec<Trace> = bundled::names().map(bundled::open).collect::<Result<_, _>>()?;
         if args.json {
@@ -71,7 +72,7 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
 }
 
 fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
-    writeln!(out, "{}\n{}", trace.name(), trace.provenance())?;
+    writeln!(out, "{}\n{}", line(trace.name()), line(trace.provenance()))?;
     let mut iterations =
         table(&["", "allocs", "frees", "launches", "recorded", "kept", "peak", "in", "trough"]);
     for (i, stats) in trace.stats().iterations.iter().enumerate() {

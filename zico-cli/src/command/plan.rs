@@ -1,6 +1,6 @@
 //! `zico plan`
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let failed = |source| Failure::Write { path: path.clone(), source };
         std::fs::write(path, html).map_err(failed)?;
     }
-    let mut out = stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
     } else {
@@ -188,7 +188,13 @@ impl Summary {
     }
 
     fn print(&self, out: &mut impl Write) -> Result<(), Failure> {
-        writeln!(out, "{}, {} blocks: {}", self.name, self.blocks, self.verdict())?;
+        writeln!(
+            out,
+            "{}, {} blocks: {}",
+            crate::terminal::line(&self.name),
+            self.blocks,
+            self.verdict()
+        )?;
         let mut heights = table(&["plan", "bytes", "", "over the bound"]);
         let mut row = |name: &str, bytes: u64| {
             let size = Bytes::new(bytes).to_string();

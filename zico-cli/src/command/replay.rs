@@ -1,6 +1,6 @@
 //! `zico replay`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::time::Instant;
 
 use zico_mock::replay::{PolicyKind, ReplayConfig, replay};
@@ -13,6 +13,7 @@ use crate::cuda;
 use crate::load::load_all;
 use crate::progress::progress;
 use crate::report;
+use crate::terminal::stdout;
 use crate::{Exit, Failure};
 
 /// Replays the jobs and says how it went.
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         let failed = |source| Failure::Write { path: path.clone(), source };
         std::fs::write(path, html).map_err(failed)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.run.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
     } else {

@@ -8,6 +8,7 @@ use zico_mock::replay::{Figures, Needs, Outcome, ReplayConfig};
 
 use super::conditions::Conditions;
 use crate::table::{table, wrapped};
+use crate::terminal::line;
 
 /// The figures of a replay. Bytes are bytes, times are seconds of the simulated device.
 #[derive(Debug, Serialize)]
@@ -133,7 +134,7 @@ impl Summary {
         }
         for job in &self.jobs {
             if let Some(failure) = &job.failure {
-                writeln!(out, "{} failed: {failure}", job.name)?;
+                writeln!(out, "{} failed: {failure}", line(&job.name))?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What a replay on a CUDA device came to: as JSON for scripts, as tables for people.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,6 +8,7 @@ use zico_core::{Bytes, Counts};
 use zico_cuda::CallCost;
 
 use crate::table::table;
+use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
 
 /// What was measured.
@@ -52,7 +53,7 @@ impl JobOutcome {
 
 /// Prints it. All is well if every pattern held and every job did its iterations.
 pub(crate) fn show(outcome: &Outcome, json: bool) -> Result<Exit, Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&Json::new(outcome))?)?;
     } else {
@@ -104,7 +105,7 @@ impl Outcome {
         }
         for job in &self.jobs {
             if let Some(failure) = &job.failure {
-                writeln!(out, "{} failed: {failure}", job.name)?;
+                writeln!(out, "{} failed: {failure}", line(&job.name))?;
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod compare;
+mod hostile;
 mod plan;
 
 use std::fs;
