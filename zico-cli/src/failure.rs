@@ -70,6 +70,9 @@ pub enum Failure {
     /// A file is there already.
     #[error("{} is there already; --force writes over it", .0.display())]
     Exists(PathBuf),
+    /// A file that is to be written is read by the same command.
+    #[error("{} is what this reads: write to another file", .0.display())]
+    OverInput(PathBuf),
     /// A file could not be written.
     #[error("cannot write {}", .path.display())]
     Write {

@@ -11,6 +11,7 @@ mod cuda;
 mod failure;
 pub mod import;
 mod load;
+mod output;
 mod progress;
 pub mod report;
 pub mod size;

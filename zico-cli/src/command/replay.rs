@@ -11,6 +11,7 @@ use super::budget::{check, needs_for};
 use crate::args::{DeviceName, Replay};
 use crate::cuda;
 use crate::load::load_all;
+use crate::output::Output;
 use crate::progress::progress;
 use crate::report;
 use crate::terminal::stdout;
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.run.report.is_some() && args.device != DeviceName::Mock {
         return Err(Failure::ReportOfCuda);
     }
+    let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
     let loaded = load_all(&args.traces)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.run.machine.machine();
@@ -51,10 +53,8 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     bar.finish_and_clear();
 
     let summary = Summary::new(&outcome, &needs, &config);
-    if let Some(path) = &args.run.report {
-        let html = report::replay(&summary, &outcome)?;
-        let failed = |source| Failure::Write { path: path.clone(), source };
-        std::fs::write(path, html).map_err(failed)?;
+    if let Some(file) = file {
+        file.write(&report::replay(&summary, &outcome)?)?;
     }
     let mut out = stdout();
     if args.run.json {

@@ -4,6 +4,7 @@
 
 mod compare;
 mod hostile;
+mod outputs;
 mod plan;
 
 use std::fs;
@@ -171,7 +172,8 @@ fn the_report_is_one_file_that_names_everything() {
     let sample = "tests/data/midrun-sample.json.gz";
     let made = zico(&["convert", sample, trace, "--force", "--name", "<script>alert(1)</script>"]);
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-    let args = ["replay", "resnet50", trace, "-n", "3", "--budget", "f=0.5", "--report", report];
+    let run = ["replay", "resnet50", trace, "-n", "3", "--budget", "f=0.5"];
+    let args = [&run[..], &["--report", report, "--force"]].concat();
     assert_eq!(zico(&args).status.code(), Some(0));
     let html = fs::read_to_string(report).unwrap();
     for words in ["<!doctype html>", "resnet50", "&lt;script&gt;", "budget 1.", "<svg", "</html>"] {
