@@ -79,6 +79,47 @@ fn blocks_that_cross_iterations_are_named() {
     assert_eq!(small.blocks()[3].lifetime, Lifetime::Transient);
 }
 
+/// A block more in each iteration, made before the backward phase or at the end, that goes when the next
+/// one has come.
+#[test]
+fn a_job_may_be_made_to_carry_a_block_over() {
+    let short = |trace: &Trace| {
+        let step = |step: &Step| match *step {
+            Step::Alloc { block, bytes, .. } => format!("{}={}", block.value(), bytes.value()),
+            Step::Free { block } => format!("-{}", block.value()),
+            Step::Launch { .. } => "run".to_owned(),
+            Step::Phase(phase) => phase.to_string(),
+        };
+        let steps = |steps: &[Step]| steps.iter().map(step).collect::<Vec<_>>().join(" ");
+        let iterations = trace.iterations().iter().map(|iteration| steps(iteration.steps()));
+        std::iter::once(steps(trace.setup())).chain(iterations).collect::<Vec<_>>()
+    };
+    let carrying = small().carrying(Bytes::new(9)).unwrap();
+    assert_eq!(
+        short(&carrying),
+        [
+            "0=100 1=20",
+            "forward 2=300 run 3=9 backward 4=7 run -4 5=50 -2 -1 6=20",
+            "run 7=1000 run -7 8=9 -3",
+        ]
+    );
+    let is = |block: u32| (BlockId::new(block), Lifetime::Iteration);
+    let lives = |block: BlockId| carrying.blocks()[block.index()].lifetime;
+    assert_eq!(
+        [3, 8].map(|block| (BlockId::new(block), lives(BlockId::new(block)))),
+        [is(3), is(8)]
+    );
+    assert_eq!(carrying.live_at_start(1), [BlockId::new(3), BlockId::new(6)]);
+    assert_eq!(carrying.live_at_start(2), [BlockId::new(6), BlockId::new(8)]);
+    assert_eq!((carrying.name(), carrying.provenance()), ("t", "by hand"));
+    // A job can carry several.
+    let twice = carrying.carrying(Bytes::new(2)).unwrap();
+    assert_eq!(twice.stats().iterations[1].live_at_start, Bytes::new(170 + 9 + 2));
+    assert!(matches!(small().carrying(Bytes::ZERO), Err(TraceError::ZeroBytes { .. })));
+    let most = small().carrying(Bytes::new(u64::MAX));
+    assert!(matches!(most, Err(TraceError::Overflow { what: "bytes", .. })), "{most:?}");
+}
+
 #[test]
 fn waves_give_the_most_of_each_span() {
     let small = small();
