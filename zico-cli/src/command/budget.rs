@@ -72,7 +72,7 @@ pub(crate) fn check(
             "  {}: {} at its peak, {} of it kept between iterations\n",
             line(trace.name()),
             solo.peak,
-            solo.persistent,
+            solo.kept,
         );
     }
     text += &format!("(counted in regions of {}; `zico inspect` shows the same)", needs.region);

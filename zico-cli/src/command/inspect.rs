@@ -62,7 +62,7 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
         all.add_row([
             trace.name().to_owned(),
             trace.iterations().len().to_string(),
-            last.map_or_else(String::new, |last| last.persistent_at_start.to_string()),
+            last.map_or_else(String::new, |last| last.live_at_start.to_string()),
             stats.peak.to_string(),
             last.map_or_else(String::new, |last| last.allocations.to_string()),
         ]);
@@ -82,7 +82,7 @@ fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
             stats.frees.to_string(),
             stats.launches.to_string(),
             stats.recorded.to_string(),
-            stats.persistent_at_start.to_string(),
+            stats.live_at_start.to_string(),
             stats.peak.to_string(),
             stats.peak_phase.map_or_else(String::new, |phase| phase.to_string()),
             stats.trough.to_string(),
@@ -101,7 +101,7 @@ fn show_needs(out: &mut impl Write, traces: &[&Trace], needs: &Needs) -> Result<
     writeln!(out, "What they need on the device, in regions of {}:", needs.region)?;
     let mut jobs = table(&["job alone", "peak", "kept between iterations"]);
     for (trace, solo) in traces.iter().zip(&needs.solos) {
-        jobs.add_row([trace.name().to_owned(), solo.peak.to_string(), solo.persistent.to_string()]);
+        jobs.add_row([trace.name().to_owned(), solo.peak.to_string(), solo.kept.to_string()]);
     }
     writeln!(out, "{jobs}")?;
     if traces.len() < 2 {
@@ -160,6 +160,8 @@ struct NeedJson<'t> {
     name: &'t str,
     solo_peak_bytes: u64,
     persistent_bytes: u64,
+    /// With what it carries over from one iteration to the next.
+    kept_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -174,6 +176,7 @@ impl<'t> InspectJson<'t> {
             name: trace.name(),
             solo_peak_bytes: solo.peak.value(),
             persistent_bytes: solo.persistent.value(),
+            kept_bytes: solo.kept.value(),
         };
         let budget = |f| BudgetJson { f, bytes: needs.budget_at(f).value() };
         Self {

@@ -33,6 +33,8 @@ pub(super) struct JobOutcome {
     pub(super) start_delay: Duration,
     pub(super) stalled: Duration,
     pub(super) persistent: Bytes,
+    /// With what it carried over from one iteration to the next.
+    pub(super) kept: Bytes,
     pub(super) peak: Bytes,
     pub(super) failure: Option<String>,
 }
@@ -45,6 +47,7 @@ impl JobOutcome {
             start_delay: Duration::ZERO,
             stalled: Duration::ZERO,
             persistent: Bytes::ZERO,
+            kept: Bytes::ZERO,
             peak: Bytes::ZERO,
             failure: None,
         }
@@ -76,7 +79,7 @@ impl Outcome {
                 format!("{:.1} ms", job.start_delay.as_secs_f64() * 1e3),
                 format!("{:.1} ms", job.stalled.as_secs_f64() * 1e3),
                 job.peak.to_string(),
-                job.persistent.to_string(),
+                job.kept.to_string(),
             ]);
         }
         writeln!(out, "{jobs}\n")?;
@@ -145,6 +148,7 @@ struct JobJson<'o> {
     stall_seconds: f64,
     peak_bytes: u64,
     persistent_bytes: u64,
+    kept_bytes: u64,
     failure: Option<&'o str>,
 }
 
@@ -163,6 +167,7 @@ impl<'o> Json<'o> {
             stall_seconds: job.stalled.as_secs_f64(),
             peak_bytes: job.peak.value(),
             persistent_bytes: job.persistent.value(),
+            kept_bytes: job.kept.value(),
             failure: job.failure.as_deref(),
         };
         Self {
