@@ -32,6 +32,7 @@ Examples:
   zico inspect resnet50 bert-base                what they need, alone and together
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
+  zico replay resnet50 bert-base --budget f=0.25 --carry 8MiB   if each kept its loss until the next
   zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
   zico convert profile.json.gz my-job.ztrace     a trace of your own job: of a PyTorch profile,
@@ -132,6 +133,11 @@ pub struct Inspect {
     /// Files or names of bundled traces; without any, the bundled ones are listed
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
+
+    /// Show the jobs with one more block of SIZE in each iteration, which is freed in the next one, as
+    /// with `zico replay --carry`
+    #[arg(long, value_parser = size::size, value_name = "SIZE", requires = "traces")]
+    pub carry: Option<Bytes>,
 
     /// The unit in which what the jobs need is counted [default: as a pool would choose]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]

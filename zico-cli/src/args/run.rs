@@ -24,6 +24,13 @@ pub struct RunArgs {
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
 
+    /// Each job makes one more block of SIZE in each iteration and frees it in the next one, after its
+    /// successor has been made. So does a training loop in which `loss = model(batch)` gives the name to
+    /// a new loss while the old one is still there. Recorded loops that drop everything show no such
+    /// block; yours may well have one. A job holds it while it waits for its next iteration
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub carry: Option<Bytes>,
+
     /// The unit in which memory is handed over: a power of two of at least 2MiB [default: about a
     /// 2048th of the budget]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]

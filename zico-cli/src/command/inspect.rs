@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Fine);
     }
-    let loaded = load_all(&args.traces)?;
+    let loaded = load_all(&args.traces, args.carry)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let needs = needs(&traces, args.region_size, ITERATIONS, &Machine::default())?;
     if args.json {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+mod carry;
 mod compare;
 mod hostile;
 mod outputs;
