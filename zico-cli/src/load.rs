@@ -15,10 +15,11 @@ pub(crate) fn load(name: &str) -> Result<Trace, Failure> {
     if path.exists() || path.components().count() > 1 {
         return Ok(import::open(path)?);
     }
-    if bundled::names().any(|bundled| bundled == name) {
+    let bundled = || bundled::names().chain(bundled::made());
+    if bundled().any(|bundled| bundled == name) {
         return Ok(bundled::open(name)?);
     }
-    let bundled = bundled::names().collect::<Vec<_>>().join(", ");
+    let bundled = bundled().collect::<Vec<_>>().join(", ");
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 

@@ -28,7 +28,8 @@ const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
 pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
     let mut out = stdout();
     if args.traces.is_empty() {
-        let traces: Vec<Trace> = bundled::names().map(bundled::open).collect::<Result<_, _>>()?;
+        let names = bundled::names().chain(bundled::made());
+        let traces: Vec<Trace> = names.map(bundled::open).collect::<Result<_, _>>()?;
         if args.json {
             let traces: Vec<TraceJson<'_>> = traces.iter().map(TraceJson::new).collect();
             writeln!(

@@ -161,7 +161,8 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         refused(&["replay", path, "--budget", "1GiB"], &[path, word]);
         refused(&["inspect", path], &[path, word]);
     }
-    refused(&["replay", "nobody", "--budget", "1GiB"], &["nobody", "resnet50", "bert-base"]);
+    let known = ["nobody", "resnet50", "bert-base", "carry"];
+    refused(&["replay", "nobody", "--budget", "1GiB"], &known);
     refused(&["inspect", "no/such/file"], &["no/such/file"]);
 }
 
@@ -207,6 +208,8 @@ fn inspect_shows_what_was_recorded() {
     }
     let list = stdout(&zico(&["inspect"]));
     assert_eq!(list.matches("GiB").count(), 8 + 3, "{list}");
+    let row = list.lines().find(|line| line.starts_with("| carry ")).unwrap();
+    assert!(row.contains("13 MiB") && row.contains("81 MiB"), "{row}");
 }
 
 #[test]
