@@ -20,6 +20,21 @@ fn a_block_more_is_carried_and_counted() {
     assert!(of(&carrying, "solo_peak_bytes") > of(&plain, "solo_peak_bytes"));
 }
 
+/// Of its own accord: a loss of 8 MiB beside 5 MiB that persist.
+#[test]
+fn a_job_that_carries_its_loss_is_known_to_keep_it() {
+    let found = json(&["inspect", "carry", "carry", "--region-size", "2MiB", "--json"]);
+    let of = |key: &str| found["jobs"][0][key].as_u64().unwrap() >> 20;
+    assert_eq!((of("persistent_bytes"), of("kept_bytes")), (6, 14));
+    let least = found["least_budget_bytes"].as_u64().map(|bytes| bytes >> 20);
+    assert_eq!(least, Some(of("solo_peak_bytes") + 14));
+    let text = stdout(&zico(&["inspect", "carry", "--region-size", "2MiB"]));
+    assert!(
+        text.lines().any(|line| line.starts_with("| carry") && line.contains("14 MiB")),
+        "{text}"
+    );
+}
+
 /// The least budget has room for what the others carry.
 #[test]
 fn inspect_counts_what_is_carried() {
