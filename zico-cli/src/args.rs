@@ -1,14 +1,16 @@
 //! The command line, and the help that explains it.
 
+mod run;
+
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
+use zico_core::Bytes;
 use zico_core::plan::Planner;
-use zico_core::{Bytes, HandOver, Ticks};
-use zico_mock::Utilisation;
-use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
 
 use crate::size::{self, Budget};
+
+pub use run::{DeviceName, HandOverName, MachineArgs, PolicyName, RunArgs};
 
 /// Several training jobs under one memory budget.
 ///
@@ -30,6 +32,7 @@ Examples:
   zico inspect resnet50 bert-base                what they need, alone and together
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
+  zico replay resnet50 bert-base --budget f=0.25 --carry 8MiB   if each kept its loss until the next
   zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
   zico convert profile.json.gz my-job.ztrace     a trace of your own job: of a PyTorch profile,
@@ -91,7 +94,7 @@ pub struct Replay {
     /// On which device: the simulated one, or a CUDA device (`zico devices` lists them). There the jobs
     /// run in real time, write patterns to their memory and check them; of the options for the
     /// simulated device only --scale-time and --run-ahead count
-    #[arg(long, default_value = "mock", value_parser = device, value_name = "mock|cuda:N")]
+    #[arg(long, default_value = "mock", value_parser = run::device, value_name = "mock|cuda:N")]
     pub device: DeviceName,
 
     /// How to run them, and what to make of it.
@@ -124,189 +127,17 @@ pub struct Compare {
     pub run: RunArgs,
 }
 
-/// What `zico replay` and `zico compare` have in common.
-#[derive(Clone, Debug, Parser)]
-pub struct RunArgs {
-    /// How memory passes from one job to another
-    #[arg(long, default_value = "fenced")]
-    pub hand_over: HandOverName,
-
-    /// Iterations that repeat are not planned
-    #[arg(long)]
-    pub no_plans: bool,
-
-    /// How many iterations each job does at least
-    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
-    pub iterations: u64,
-
-    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: about a
-    /// 2048th of the budget]
-    #[arg(long, value_parser = size::size, value_name = "SIZE")]
-    pub region_size: Option<Bytes>,
-
-    /// How the jobs meet the device.
-    #[command(flatten)]
-    pub machine: MachineArgs,
-
-    /// Write a report with pictures of the jobs' memory over time
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<PathBuf>,
-
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The devices by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceName {
-    /// The one in software.
-    Mock,
-    /// A CUDA device, by its number.
-    Cuda(u32),
-}
-
-fn device(text: &str) -> Result<DeviceName, String> {
-    match text.strip_prefix("cuda:").map(str::parse) {
-        Some(Ok(number)) => Ok(DeviceName::Cuda(number)),
-        None if text == "mock" => Ok(DeviceName::Mock),
-        _ => Err("a device is mock or cuda:N, N counted from 0".to_owned()),
-    }
-}
-
-/// The simulated device.
-#[derive(Clone, Debug, Parser)]
-pub struct MachineArgs {
-    /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded on
-    /// a GPU, less for those of a CPU
-    #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
-    pub scale_time: f64,
-
-    /// How much of the device one launch keeps busy. A CPU trace does not tell: it is an assumption
-    /// on which all figures of throughput depend
-    #[arg(long, default_value_t = 0.6, value_parser = |s: &str| size::between(s, 0.001, 1.0), value_name = "U")]
-    pub utilisation: f64,
-
-    /// What a launch costs the host
-    #[arg(long, default_value = "5us", value_parser = size::duration, value_name = "DURATION")]
-    pub dispatch: Ticks,
-
-    /// Creating, mapping and unmapping memory takes the host no time. Otherwise it takes what it takes
-    /// CUDA on an A100: 29, 38 (and 2 for each region) and 34 us
-    #[arg(long)]
-    pub free_calls: bool,
-
-    /// How many launches of a job may be enqueued and not finished
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
-    pub run_ahead: u64,
-
-    /// Each launch's length is off by up to this many percent, at random
-    #[arg(long, default_value_t = 5.0, value_parser = |s: &str| size::between(s, 0.0, 100.0), value_name = "PERCENT")]
-    pub jitter: f64,
-
-    /// The seed of that randomness: the same seed gives the same outcome
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-}
-
-impl MachineArgs {
-    /// As the replay takes it.
-    #[must_use]
-    pub fn machine(&self) -> Machine {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "parsed as 0.001..=1"
-        )]
-        let permille = (self.utilisation * 1000.0).round() as u16;
-        Machine {
-            time_scale: self.scale_time,
-            dispatch: self.dispatch,
-            memory_calls: if self.free_calls {
-                MemoryCallCosts::NONE
-            } else {
-                MemoryCallCosts::default()
-            },
-            run_ahead: self.run_ahead,
-            utilisation: Utilisation::new(permille).unwrap_or(Utilisation::FULL),
-            jitter: self.jitter / 100.0,
-            seed: self.seed,
-        }
-    }
-}
-
-/// The policies by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PolicyName {
-    /// Start when the waves fit together (time shift)
-    Zico,
-    /// Start when the peak fits beside the most that the others may still come to hold
-    Conservative,
-    /// Zico as published: sampled waves, up to the end of the other's iteration
-    ModelBased,
-    /// Start while all others are in their backward passes
-    TickTock,
-    /// Start if the peaks fit at once
-    Spatial,
-    /// Salus: one iteration at a time in each lane, in the order of asking
-    SalusPack,
-    /// Salus: the same, the job that has had the least memory x time first
-    SalusFair,
-    /// Salus: the same, the job with the shortest remaining time first
-    SalusSrtf,
-    /// Each job has a fixed share of the budget, in proportion to its peak
-    Static,
-    /// One iteration at a time, by turns
-    Exclusive,
-    /// No decision and no hand-over: each job keeps its own peak
-    Unmanaged,
-}
-
-impl From<PolicyName> for PolicyKind {
-    fn from(name: PolicyName) -> Self {
-        match name {
-            PolicyName::Zico => Self::Zico,
-            PolicyName::Conservative => Self::Conservative,
-            PolicyName::ModelBased => Self::ModelBased,
-            PolicyName::TickTock => Self::TickTock,
-            PolicyName::Spatial => Self::Spatial,
-            PolicyName::SalusPack => Self::SalusPack,
-            PolicyName::SalusFair => Self::SalusFair,
-            PolicyName::SalusSrtf => Self::SalusSrtf,
-            PolicyName::Static => Self::Static,
-            PolicyName::Exclusive => Self::Exclusive,
-            PolicyName::Unmanaged => Self::Unmanaged,
-        }
-    }
-}
-
-/// The kinds of hand-over by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HandOverName {
-    /// The host waits until the device has passed what used it
-    Fenced,
-    /// The new owner's stream waits for that on the device, and the host goes on
-    Ordered,
-    /// As fenced, and it leaves the addresses of all other jobs
-    Isolated,
-}
-
-impl From<HandOverName> for HandOver {
-    fn from(name: HandOverName) -> Self {
-        match name {
-            HandOverName::Fenced => Self::Fenced,
-            HandOverName::Ordered => Self::Ordered,
-            HandOverName::Isolated => Self::Isolated,
-        }
-    }
-}
-
 /// `zico inspect`
 #[derive(Debug, Parser)]
 pub struct Inspect {
     /// Files or names of bundled traces; without any, the bundled ones are listed
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
+
+    /// Show the jobs with one more block of SIZE in each iteration, which is freed in the next one, as
+    /// with `zico replay --carry`
+    #[arg(long, value_parser = size::size, value_name = "SIZE", requires = "traces")]
+    pub carry: Option<Bytes>,
 
     /// The unit in which what the jobs need is counted [default: as a pool would choose]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
@@ -342,6 +173,10 @@ pub struct Plan {
     /// Write a report with a picture of the plan: time from left to right, addresses upwards
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+
+    /// Write the report over a file that is there already (never over the one that is planned)
+    #[arg(long, requires = "report")]
+    pub force: bool,
 
     /// Print one JSON object, offsets included, and nothing else
     #[arg(long)]
@@ -382,7 +217,7 @@ pub struct Convert {
     #[arg(long, value_name = "TEXT")]
     pub provenance: Option<String>,
 
-    /// Write over a file that is there already
+    /// Write over a file that is there already (never over the one that is read)
     #[arg(long)]
     pub force: bool,
 }

@@ -5,10 +5,11 @@ use std::io;
 use std::path::PathBuf;
 
 use zico_core::plan::PlanError;
-use zico_core::{JoinError, PoolError};
+use zico_core::{Bytes, JoinError, PoolError};
 use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
 use zico_mock::replay::ReplayError;
+use zico_mock::trace::TraceError;
 
 use crate::convert::ConvertError;
 use crate::import::ImportError;
@@ -32,6 +33,16 @@ pub enum Failure {
     /// A bundled trace cannot be read.
     #[error(transparent)]
     Bundled(#[from] BundledError),
+    /// A job cannot be made to carry a block.
+    #[error("{name} cannot carry {bytes} more")]
+    Carry {
+        /// The job.
+        name: String,
+        /// The size of the block.
+        bytes: Bytes,
+        /// Why not.
+        source: TraceError,
+    },
     /// The jobs cannot share the budget; the text says which needs what.
     #[error("{0}")]
     CannotShare(String),
@@ -70,6 +81,9 @@ pub enum Failure {
     /// A file is there already.
     #[error("{} is there already; --force writes over it", .0.display())]
     Exists(PathBuf),
+    /// A file that is to be written is read by the same command.
+    #[error("{} is what this reads: write to another file", .0.display())]
+    OverInput(PathBuf),
     /// A file could not be written.
     #[error("cannot write {}", .path.display())]
     Write {

@@ -11,14 +11,17 @@ mod cuda;
 mod failure;
 pub mod import;
 mod load;
+mod output;
 mod progress;
 pub mod report;
 pub mod size;
 mod table;
+mod terminal;
 mod timed;
 
 pub use failure::Failure;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use args::{Args, Command};
@@ -60,7 +63,8 @@ pub fn run(args: &Args) -> Exit {
         // Whoever read the output has seen enough.
         Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Fine,
         Err(failure) => {
-            eprintln!("zico: {}", failure::chain(&failure));
+            // Nobody is told where standard error is closed.
+            let _ = writeln!(terminal::stderr(), "zico: {}", failure::chain(&failure));
             Exit::Refused
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use zico_core::Bytes;
 use zico_mock::bundled;
 use zico_mock::trace::Trace;
 
@@ -14,14 +15,24 @@ pub(crate) fn load(name: &str) -> Result<Trace, Failure> {
     if path.exists() || path.components().count() > 1 {
         return Ok(import::open(path)?);
     }
-    if bundled::names().any(|bundled| bundled == name) {
+    let bundled = || bundled::names().chain(bundled::made());
+    if bundled().any(|bundled| bundled == name) {
         return Ok(bundled::open(name)?);
     }
-    let bundled = bundled::names().collect::<Vec<_>>().join(", ");
+    let bundled = bundled().collect::<Vec<_>>().join(", ");
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 
-/// All of them.
-pub(crate) fn load_all(names: &[String]) -> Result<Vec<Trace>, Failure> {
-    names.iter().map(|name| load(name)).collect()
+/// All of them, each with a block that it carries over from one iteration to the next, if so asked.
+pub(crate) fn load_all(names: &[String], carry: Option<Bytes>) -> Result<Vec<Trace>, Failure> {
+    names.iter().map(|name| carrying(load(name)?, carry)).collect()
+}
+
+/// The trace with that block, of which its name tells.
+fn carrying(trace: Trace, carry: Option<Bytes>) -> Result<Trace, Failure> {
+    let Some(bytes) = carry else { return Ok(trace) };
+    let name = format!("{} + {bytes}", trace.name());
+    let provenance = format!("{}; {bytes} more carried over each iteration", trace.provenance());
+    let failed = |source| Failure::Carry { name: trace.name().to_owned(), bytes, source };
+    Ok(trace.carrying(bytes).map_err(failed)?.described(name, provenance))
 }

@@ -61,7 +61,7 @@ pub(crate) fn comparison(
             name => job.name.as_str(),
             rate => format!("{:.2}", job.solo_iterations_per_second),
             peak => Bytes::new(job.solo_peak_bytes).to_string(),
-            kept => Bytes::new(job.persistent_bytes).to_string(),
+            kept => Bytes::new(job.kept_bytes).to_string(),
         }
     });
     let budgets = comparison.budgets.iter().zip(trials).map(|(under, (budget, tried))| {
@@ -143,7 +143,7 @@ fn job_row((i, job): (usize, &crate::command::JobSummary)) -> minijinja::Value {
         delay => ticks(job.mean_delay()).to_string(),
         stalled => ticks(job.stall_seconds).to_string(),
         peak => Bytes::new(job.peak_bytes).to_string(),
-        kept => Bytes::new(job.persistent_bytes).to_string(),
+        kept => Bytes::new(job.kept_bytes).to_string(),
         failure => job.failure.as_deref(),
     }
 }

@@ -1,18 +1,39 @@
 //! Tables for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use std::fmt;
+
+use comfy_table::{CellAlignment, ContentArrangement, presets};
+
+use crate::terminal::line;
 
 /// A table whose first column is text and whose others are figures, such as can be pasted into a
 /// document.
+#[derive(Debug)]
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    /// Each cell is one line, whatever it holds.
+    pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.0.add_row(cells.into_iter().map(|cell| line(&cell).into_owned()));
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An empty one.
 pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table
+    Table(table)
 }
 
 /// Eight levels of bar, one character a value: the wave as a small plot.

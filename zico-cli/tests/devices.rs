@@ -125,6 +125,15 @@ fn jobs_share_a_device_and_every_pattern_holds() {
     }
 }
 
+/// A loss of 8 MiB that outlives its iteration is held between two, beside what persists.
+#[test]
+fn what_a_job_carries_over_it_keeps() {
+    let args = ["replay", "carry", "-n", "3", "--budget", "f=1", "--device", "cuda:0", "--json"];
+    let outcome: Value = serde_json::from_str(&text(&zico(&args, true, &[]))).unwrap();
+    let of = |key: &str| outcome["jobs"][0][key].as_u64().unwrap() >> 20;
+    assert_eq!((of("persistent_bytes"), of("kept_bytes")), (6, 14), "{outcome}");
+}
+
 #[test]
 fn what_goes_wrong_on_a_device_is_told() {
     // The driver swallows the first kernels, some of which were to write patterns.

@@ -1,4 +1,5 @@
-//! Recorded training jobs that come with the library, so that nobody needs files to begin with.
+//! Training jobs that come with the library, so that nobody needs files to begin with: recorded ones
+//! ([`names`]), and small ones that were made to show something ([`made`]).
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
@@ -22,13 +23,19 @@ const TRACES: &[(&str, &[u8])] = traces![
     "resnet50",
 ];
 
+const MADE: &[(&str, &[u8])] = traces!["carry"];
+
+fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
+    TRACES.iter().chain(MADE)
+}
+
 /// Why a bundled trace could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum BundledError {
     /// There is no such trace.
     #[error(
         "no bundled trace is called \"{name}\"; there are {}",
-        names().collect::<Vec<_>>().join(", ")
+        all().map(|&(name, _)| name).collect::<Vec<_>>().join(", ")
     )]
     Unknown {
         /// The name that was asked for.
@@ -44,18 +51,24 @@ pub enum BundledError {
     },
 }
 
-/// The names of all bundled traces, sorted.
+/// The names of the recorded jobs, sorted. All figures of the documentation are of these.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TRACES.iter().map(|&(name, _)| name)
 }
 
-/// Reads the bundled trace of this name: a millisecond for most, ten for the longest.
+/// The names of the jobs that nobody recorded, sorted: small ones, each made to do something that the
+/// recorded ones do not. `carry` replaces its loss in each iteration.
+pub fn made() -> impl Iterator<Item = &'static str> {
+    MADE.iter().map(|&(name, _)| name)
+}
+
+/// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the longest.
 ///
 /// # Errors
 ///
 /// No trace has this name.
 pub fn open(name: &str) -> Result<Trace, BundledError> {
-    let found = TRACES.iter().find(|&&(known, _)| known == name);
+    let found = all().find(|&&(known, _)| known == name);
     let &(name, file) = found.ok_or_else(|| BundledError::Unknown { name: name.to_owned() })?;
     Trace::read(file).map_err(|source| BundledError::Damaged { name, source })
 }

@@ -172,7 +172,28 @@ fn names_are_sorted_and_those_of_the_traces() {
 fn unknown_names_are_answered_with_the_known_ones() {
     let error = bundled::open("resnet").unwrap_err();
     assert!(matches!(error, BundledError::Unknown { .. }));
-    assert!(error.to_string().contains("resnet110-cifar, resnet50"), "{error}");
+    assert!(error.to_string().contains("resnet110-cifar, resnet50, carry"), "{error}");
+}
+
+/// The job that carries its loss over: one of 8 MiB, which the next iteration frees once it has its own.
+#[test]
+fn what_was_made_does_what_it_was_made_for() {
+    assert_eq!(bundled::made().collect::<Vec<_>>(), ["carry"]);
+    let carry = bundled::open("carry").unwrap();
+    assert_eq!((carry.name(), carry.setup().len()), ("carry", 5));
+    assert!(carry.provenance().contains("make_carry.py"), "{}", carry.provenance());
+    let stats = carry.stats().iterations;
+    assert_eq!(stats.len(), 5);
+    for (number, stats) in stats.iter().enumerate() {
+        let later = number > 0;
+        assert_eq!((stats.allocations, stats.frees), (12 + 1, 12 + usize::from(later)));
+        assert_eq!(stats.persistent_at_start, Bytes::mib(5));
+        assert_eq!(stats.live_at_start, Bytes::mib(if later { 5 + 8 } else { 5 }));
+        assert_eq!(stats.live_at_end, Bytes::mib(5 + 8));
+        // For a moment there are two losses.
+        assert_eq!(stats.peak, Bytes::mib(5 + 12 * 5 + if later { 16 } else { 8 }));
+        assert_eq!(stats.peak_phase.unwrap().name(), "forward");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::io::Write;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use zico_core::{Bytes, Lifetime, Ticks};
-use zico_mock::trace::format::{MAGIC, Malformed, VERSION};
+use zico_mock::trace::format::{MAGIC, MAX_TEXT, Malformed, VERSION};
 use zico_mock::trace::{BlockId, Iteration, Phase, Place, ReadError, Step, Trace, TraceError};
 
 fn alloc(block: u32, bytes: u64, lifetime: Lifetime) -> Step {
@@ -77,6 +77,47 @@ fn blocks_that_cross_iterations_are_named() {
     assert_eq!(small.live_at_start(2), [BlockId::new(5)]);
     assert_eq!(small.live_at_start(3), []);
     assert_eq!(small.blocks()[3].lifetime, Lifetime::Transient);
+}
+
+/// A block more in each iteration, made before the backward phase or at the end, that goes when the next
+/// one has come.
+#[test]
+fn a_job_may_be_made_to_carry_a_block_over() {
+    let short = |trace: &Trace| {
+        let step = |step: &Step| match *step {
+            Step::Alloc { block, bytes, .. } => format!("{}={}", block.value(), bytes.value()),
+            Step::Free { block } => format!("-{}", block.value()),
+            Step::Launch { .. } => "run".to_owned(),
+            Step::Phase(phase) => phase.to_string(),
+        };
+        let steps = |steps: &[Step]| steps.iter().map(step).collect::<Vec<_>>().join(" ");
+        let iterations = trace.iterations().iter().map(|iteration| steps(iteration.steps()));
+        std::iter::once(steps(trace.setup())).chain(iterations).collect::<Vec<_>>()
+    };
+    let carrying = small().carrying(Bytes::new(9)).unwrap();
+    assert_eq!(
+        short(&carrying),
+        [
+            "0=100 1=20",
+            "forward 2=300 run 3=9 backward 4=7 run -4 5=50 -2 -1 6=20",
+            "run 7=1000 run -7 8=9 -3",
+        ]
+    );
+    let is = |block: u32| (BlockId::new(block), Lifetime::Iteration);
+    let lives = |block: BlockId| carrying.blocks()[block.index()].lifetime;
+    assert_eq!(
+        [3, 8].map(|block| (BlockId::new(block), lives(BlockId::new(block)))),
+        [is(3), is(8)]
+    );
+    assert_eq!(carrying.live_at_start(1), [BlockId::new(3), BlockId::new(6)]);
+    assert_eq!(carrying.live_at_start(2), [BlockId::new(6), BlockId::new(8)]);
+    assert_eq!((carrying.name(), carrying.provenance()), ("t", "by hand"));
+    // A job can carry several.
+    let twice = carrying.carrying(Bytes::new(2)).unwrap();
+    assert_eq!(twice.stats().iterations[1].live_at_start, Bytes::new(170 + 9 + 2));
+    assert!(matches!(small().carrying(Bytes::ZERO), Err(TraceError::ZeroBytes { .. })));
+    let most = small().carrying(Bytes::new(u64::MAX));
+    assert!(matches!(most, Err(TraceError::Overflow { what: "bytes", .. })), "{most:?}");
 }
 
 #[test]
@@ -330,6 +371,30 @@ fn bombs_are_defused() {
     assert!(bomb.len() < 1 << 20);
     // Tag 4 and number 4, over and over: launches without end.
     assert!(matches!(Trace::read(&bomb[..]), Err(ReadError::TooLarge)));
-    let text = file(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
-    assert!(matches!(Trace::read(&text[..]), Err(ReadError::TooLarge)));
+    let promise = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    assert_eq!(malformed(&promise), (9, 0, Malformed::Length { length: u64::MAX >> 1 }));
+}
+
+/// Neither is read beyond what a description may take, nor written so that nobody could read it.
+#[test]
+fn names_and_provenances_have_an_end() {
+    let described = |name: usize, provenance: usize| {
+        small().described("n".repeat(name), "p".repeat(provenance))
+    };
+    let write = |trace: &Trace| {
+        let mut file = Vec::new();
+        trace.write(&mut file).map(|()| file)
+    };
+    let longest = described(MAX_TEXT, MAX_TEXT);
+    assert_eq!(Trace::read(&write(&longest).unwrap()[..]).unwrap(), longest);
+    for (trace, what) in
+        [(described(MAX_TEXT + 1, 0), "name"), (described(0, MAX_TEXT + 1), "provenance")]
+    {
+        let error = write(&trace).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), format!("a {what} of 65537 bytes, and 65536 is the most"));
+    }
+    // 65,537 bytes, as a number and then as text.
+    let content = [&[0x81, 0x80, 0x04][..], &[b'x'; MAX_TEXT + 1]].concat();
+    assert_eq!(malformed(&content), (3, 0, Malformed::Length { length: 65537 }));
 }

@@ -8,6 +8,7 @@ use crate::Failure;
 use crate::args::RunArgs;
 use crate::progress::progress;
 use crate::size::Budget;
+use crate::terminal::line;
 
 /// The granularity of the device that jobs are replayed on.
 const GRANULARITY: Bytes = Bytes::mib(2);
@@ -69,9 +70,9 @@ pub(crate) fn check(
     for (trace, solo) in traces.iter().zip(&needs.solos) {
         text += &format!(
             "  {}: {} at its peak, {} of it kept between iterations\n",
-            trace.name(),
+            line(trace.name()),
             solo.peak,
-            solo.persistent,
+            solo.kept,
         );
     }
     text += &format!("(counted in regions of {}; `zico inspect` shows the same)", needs.region);

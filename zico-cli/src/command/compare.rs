@@ -1,6 +1,6 @@
 //! `zico compare`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -13,13 +13,16 @@ use super::budget::{check, needs_for};
 use super::comparison::{Comparison, UnderBudget, UnderPolicy};
 use crate::args::{Compare, PolicyName};
 use crate::load::load_all;
+use crate::output::Output;
 use crate::progress::progress;
+use crate::terminal::stdout;
 use crate::timed::timed;
 use crate::{Exit, Failure, report};
 
 /// Replays the jobs under each policy and budget and puts what comes of it side by side.
 pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
-    let loaded = load_all(&args.traces)?;
+    let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
+    let loaded = load_all(&args.traces, args.run.carry)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
@@ -43,12 +46,10 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     }
     bar.finish_and_clear();
     let comparison = tests.comparison(&trials);
-    if let Some(path) = &args.run.report {
-        let html = report::comparison(&comparison, &trials)?;
-        let failed = |source| Failure::Write { path: path.clone(), source };
-        std::fs::write(path, html).map_err(failed)?;
+    if let Some(file) = file {
+        file.write(&report::comparison(&comparison, &trials)?)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.run.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?;
     } else {

@@ -36,6 +36,8 @@ pub(crate) struct Comparison {
 pub(crate) struct Alone {
     pub(crate) name: String,
     pub(crate) persistent_bytes: u64,
+    /// With what it carries over from one iteration to the next.
+    pub(crate) kept_bytes: u64,
     pub(crate) solo_peak_bytes: u64,
     pub(crate) solo_iterations_per_second: f64,
 }
@@ -106,6 +108,7 @@ impl Comparison {
         let alone = |(name, solo): (String, &Solo)| Alone {
             name,
             persistent_bytes: solo.persistent.value(),
+            kept_bytes: solo.kept.value(),
             solo_peak_bytes: solo.peak.value(),
             solo_iterations_per_second: solo.rate,
         };
@@ -154,7 +157,7 @@ impl Comparison {
                 format!("#{}", i + 1),
                 format!("{:.2}", job.solo_iterations_per_second),
                 Bytes::new(job.solo_peak_bytes).to_string(),
-                Bytes::new(job.persistent_bytes).to_string(),
+                Bytes::new(job.kept_bytes).to_string(),
             ]);
         }
         writeln!(out, "{jobs}")

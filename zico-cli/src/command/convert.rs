@@ -1,19 +1,19 @@
 //! `zico convert`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 
 use zico_core::Bytes;
 
 use crate::args::Convert;
 use crate::convert::{Description, convert};
+use crate::output::Output;
+use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
 
 /// Converts into a file beside the output and renames it, so that a failure loses nothing.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
-    if args.output.exists() && !args.force {
-        return Err(Failure::Exists(args.output.clone()));
-    }
+    Output::new(&args.output, args.force, [&args.input])?;
     let mut beside = args.output.clone().into_os_string();
     beside.push(".part");
     let beside = PathBuf::from(beside);
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
         stdout(),
         "{}: {} iterations, {} blocks ({} of them from before the first iteration), {} launches; \
          {} read, {} written to {}",
-        summary.name,
+        line(&summary.name),
         summary.iterations,
         summary.blocks,
         summary.setup_blocks,

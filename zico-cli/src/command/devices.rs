@@ -1,18 +1,19 @@
 //! `zico devices`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use serde::Serialize;
 use zico_cuda::{DeviceInfo, Discovery, discover};
 
 use crate::args::Devices;
 use crate::table::table;
+use crate::terminal::stdout;
 use crate::{Exit, Failure};
 
 /// Shows what CUDA devices there are. That there is none is an answer, not a failure.
 pub(crate) fn run(args: &Devices) -> Result<Exit, Failure> {
     let found = discover();
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&DevicesJson::new(&found))?)?;
     } else {

@@ -1,6 +1,6 @@
 //! `zico inspect`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use serde::Serialize;
 use zico_core::Bytes;
@@ -11,6 +11,7 @@ use zico_mock::trace::Trace;
 use crate::args::Inspect;
 use crate::load::load_all;
 use crate::table::{sparkline, table};
+use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
 
 /// How many columns the plot of a wave has.
@@ -25,9 +26,10 @@ const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
 
 /// Shows traces, and what their jobs need together.
 pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.traces.is_empty() {
-        let traces: Vec<Trace> = bundled::names().map(bundled::open).collect::<Result<_, _>>()?;
+        let names = bundled::names().chain(bundled::made());
+        let traces: Vec<Trace> = names.map(bundled::open).collect::<Result<_, _>>()?;
         if args.json {
             let traces: Vec<TraceJson<'_>> = traces.iter().map(TraceJson::new).collect();
             writeln!(
@@ -40,7 +42,7 @@ pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Fine);
     }
-    let loaded = load_all(&args.traces)?;
+    let loaded = load_all(&args.traces, args.carry)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let needs = needs(&traces, args.region_size, ITERATIONS, &Machine::default())?;
     if args.json {
@@ -61,7 +63,7 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
         all.add_row([
             trace.name().to_owned(),
             trace.iterations().len().to_string(),
-            last.map_or_else(String::new, |last| last.persistent_at_start.to_string()),
+            last.map_or_else(String::new, |last| last.live_at_start.to_string()),
             stats.peak.to_string(),
             last.map_or_else(String::new, |last| last.allocations.to_string()),
         ]);
@@ -71,7 +73,7 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
 }
 
 fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
-    writeln!(out, "{}\n{}", trace.name(), trace.provenance())?;
+    writeln!(out, "{}\n{}", line(trace.name()), line(trace.provenance()))?;
     let mut iterations =
         table(&["", "allocs", "frees", "launches", "recorded", "kept", "peak", "in", "trough"]);
     for (i, stats) in trace.stats().iterations.iter().enumerate() {
@@ -81,7 +83,7 @@ fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
             stats.frees.to_string(),
             stats.launches.to_string(),
             stats.recorded.to_string(),
-            stats.persistent_at_start.to_string(),
+            stats.live_at_start.to_string(),
             stats.peak.to_string(),
             stats.peak_phase.map_or_else(String::new, |phase| phase.to_string()),
             stats.trough.to_string(),
@@ -100,7 +102,7 @@ fn show_needs(out: &mut impl Write, traces: &[&Trace], needs: &Needs) -> Result<
     writeln!(out, "What they need on the device, in regions of {}:", needs.region)?;
     let mut jobs = table(&["job alone", "peak", "kept between iterations"]);
     for (trace, solo) in traces.iter().zip(&needs.solos) {
-        jobs.add_row([trace.name().to_owned(), solo.peak.to_string(), solo.persistent.to_string()]);
+        jobs.add_row([trace.name().to_owned(), solo.peak.to_string(), solo.kept.to_string()]);
     }
     writeln!(out, "{jobs}")?;
     if traces.len() < 2 {
@@ -159,6 +161,8 @@ struct NeedJson<'t> {
     name: &'t str,
     solo_peak_bytes: u64,
     persistent_bytes: u64,
+    /// With what it carries over from one iteration to the next.
+    kept_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -173,6 +177,7 @@ impl<'t> InspectJson<'t> {
             name: trace.name(),
             solo_peak_bytes: solo.peak.value(),
             persistent_bytes: solo.persistent.value(),
+            kept_bytes: solo.kept.value(),
         };
         let budget = |f| BudgetJson { f, bytes: needs.budget_at(f).value() };
         Self {

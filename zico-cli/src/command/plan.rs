@@ -1,6 +1,6 @@
 //! `zico plan`
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use zico_core::plan::{Baseline, Block, Plan, PlanError, Planner, baseline, check
 use crate::args::Plan as Args;
 use crate::import::csv;
 use crate::load::load;
+use crate::output::Output;
 use crate::report;
 use crate::table::table;
 use crate::{Exit, Failure};
@@ -21,18 +22,17 @@ const SLICE: u64 = 1 << 16;
 
 /// Plans blocks and says how good the plan is.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let file = Output::of(args.report.as_deref(), args.force, [&args.file])?;
     let input = Input::open(&args.file)?;
     let refused = |source: PlanError| Failure::Plan { name: input.name.clone(), source };
     let before = Instant::now();
     let plan = work(args, &input.blocks).map_err(refused)?;
     let seconds = before.elapsed().as_secs_f64();
     let summary = Summary::new(args, &input, plan, seconds).map_err(refused)?;
-    if let Some(path) = &args.report {
-        let html = report::packing(&summary, &input.blocks)?;
-        let failed = |source| Failure::Write { path: path.clone(), source };
-        std::fs::write(path, html).map_err(failed)?;
+    if let Some(file) = file {
+        file.write(&report::packing(&summary, &input.blocks)?)?;
     }
-    let mut out = stdout().lock();
+    let mut out = crate::terminal::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
     } else {
@@ -188,7 +188,13 @@ impl Summary {
     }
 
     fn print(&self, out: &mut impl Write) -> Result<(), Failure> {
-        writeln!(out, "{}, {} blocks: {}", self.name, self.blocks, self.verdict())?;
+        writeln!(
+            out,
+            "{}, {} blocks: {}",
+            crate::terminal::line(&self.name),
+            self.blocks,
+            self.verdict()
+        )?;
         let mut heights = table(&["plan", "bytes", "", "over the bound"]);
         let mut row = |name: &str, bytes: u64| {
             let size = Bytes::new(bytes).to_string();

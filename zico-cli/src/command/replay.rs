@@ -1,6 +1,6 @@
 //! `zico replay`
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::time::Instant;
 
 use zico_mock::replay::{PolicyKind, ReplayConfig, replay};
@@ -11,8 +11,10 @@ use super::budget::{check, needs_for};
 use crate::args::{DeviceName, Replay};
 use crate::cuda;
 use crate::load::load_all;
+use crate::output::Output;
 use crate::progress::progress;
 use crate::report;
+use crate::terminal::stdout;
 use crate::{Exit, Failure};
 
 /// Replays the jobs and says how it went.
@@ -20,7 +22,8 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.run.report.is_some() && args.device != DeviceName::Mock {
         return Err(Failure::ReportOfCuda);
     }
-    let loaded = load_all(&args.traces)?;
+    let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
+    let loaded = load_all(&args.traces, args.run.carry)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &[args.budget], &args.run, &machine)?;
@@ -50,12 +53,10 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     bar.finish_and_clear();
 
     let summary = Summary::new(&outcome, &needs, &config);
-    if let Some(path) = &args.run.report {
-        let html = report::replay(&summary, &outcome)?;
-        let failed = |source| Failure::Write { path: path.clone(), source };
-        std::fs::write(path, html).map_err(failed)?;
+    if let Some(file) = file {
+        file.write(&report::replay(&summary, &outcome)?)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.run.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
     } else {

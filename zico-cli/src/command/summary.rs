@@ -8,6 +8,7 @@ use zico_mock::replay::{Figures, Needs, Outcome, ReplayConfig};
 
 use super::conditions::Conditions;
 use crate::table::{table, wrapped};
+use crate::terminal::line;
 
 /// The figures of a replay. Bytes are bytes, times are seconds of the simulated device.
 #[derive(Debug, Serialize)]
@@ -39,8 +40,10 @@ pub(crate) struct Summary {
 #[derive(Debug, Serialize)]
 pub(crate) struct JobSummary {
     pub(crate) name: String,
-    /// What is charged to it between iterations, in whole regions.
+    /// What is charged to it for persistent blocks, in whole regions.
     pub(crate) persistent_bytes: u64,
+    /// The most that was charged to it between iterations: with what it carries over.
+    pub(crate) kept_bytes: u64,
     pub(crate) solo_peak_bytes: u64,
     pub(crate) peak_bytes: u64,
     pub(crate) iterations: u64,
@@ -69,6 +72,7 @@ impl Summary {
         let jobs = jobs.map(|((job, solo), &relative)| JobSummary {
             name: job.name.clone(),
             persistent_bytes: job.persistent.value(),
+            kept_bytes: job.kept.value(),
             solo_peak_bytes: solo.peak.value(),
             peak_bytes: job.peak.value(),
             iterations: job.iterations,
@@ -133,7 +137,7 @@ impl Summary {
         }
         for job in &self.jobs {
             if let Some(failure) = &job.failure {
-                writeln!(out, "{} failed: {failure}", job.name)?;
+                writeln!(out, "{} failed: {failure}", line(&job.name))?;
             }
         }
         Ok(())
@@ -151,7 +155,7 @@ impl Summary {
                 format!("{:.1} ms", job.mean_delay() * 1e3),
                 format!("{:.1} ms", job.stall_seconds * 1e3),
                 Bytes::new(job.peak_bytes).to_string(),
-                Bytes::new(job.persistent_bytes).to_string(),
+                Bytes::new(job.kept_bytes).to_string(),
             ]);
         }
         writeln!(out, "{jobs}")?;

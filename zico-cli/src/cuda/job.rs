@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, Job, JobConfig, JoinError, Passed, Request, Ticks,
+    AllocError, Begin, Block, Bytes, Device, Held, Job, JobConfig, JoinError, Passed, Request,
+    Ticks,
 };
 use zico_cuda::{CudaDevice, CudaError, CudaEvent, Pattern, StreamId};
 use zico_mock::replay::{Op, Program};
@@ -89,7 +90,15 @@ impl<'r> Player<'r> {
         }
     }
 
+    /// What it has leased between two iterations it keeps.
+    fn note_kept(&mut self) {
+        let Held { persistent, iteration, transient, .. } = self.job.held();
+        let leased = persistent.saturating_add(iteration).saturating_add(transient);
+        self.outcome.kept = self.outcome.kept.at_least(leased);
+    }
+
     fn begin(&mut self) -> Done {
+        self.note_kept();
         if !matches!(self.job.begin()?, Begin::Started) {
             let asked = Instant::now();
             self.job.begin_blocking(LOOK)?;
@@ -100,6 +109,7 @@ impl<'r> Player<'r> {
 
     fn end(&mut self) -> Done {
         self.job.end()?;
+        self.note_kept();
         self.outcome.iterations += 1;
         if self.outcome.iterations <= self.run.config.iterations {
             (self.run.progress)();

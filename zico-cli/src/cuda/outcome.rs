@@ -1,6 +1,6 @@
 //! What a replay on a CUDA device came to: as JSON for scripts, as tables for people.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,6 +8,7 @@ use zico_core::{Bytes, Counts};
 use zico_cuda::CallCost;
 
 use crate::table::table;
+use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
 
 /// What was measured.
@@ -32,6 +33,8 @@ pub(super) struct JobOutcome {
     pub(super) start_delay: Duration,
     pub(super) stalled: Duration,
     pub(super) persistent: Bytes,
+    /// With what it carried over from one iteration to the next.
+    pub(super) kept: Bytes,
     pub(super) peak: Bytes,
     pub(super) failure: Option<String>,
 }
@@ -44,6 +47,7 @@ impl JobOutcome {
             start_delay: Duration::ZERO,
             stalled: Duration::ZERO,
             persistent: Bytes::ZERO,
+            kept: Bytes::ZERO,
             peak: Bytes::ZERO,
             failure: None,
         }
@@ -52,7 +56,7 @@ impl JobOutcome {
 
 /// Prints it. All is well if every pattern held and every job did its iterations.
 pub(crate) fn show(outcome: &Outcome, json: bool) -> Result<Exit, Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&Json::new(outcome))?)?;
     } else {
@@ -75,7 +79,7 @@ impl Outcome {
                 format!("{:.1} ms", job.start_delay.as_secs_f64() * 1e3),
                 format!("{:.1} ms", job.stalled.as_secs_f64() * 1e3),
                 job.peak.to_string(),
-                job.persistent.to_string(),
+                job.kept.to_string(),
             ]);
         }
         writeln!(out, "{jobs}\n")?;
@@ -104,7 +108,7 @@ impl Outcome {
         }
         for job in &self.jobs {
             if let Some(failure) = &job.failure {
-                writeln!(out, "{} failed: {failure}", job.name)?;
+                writeln!(out, "{} failed: {failure}", line(&job.name))?;
             }
         }
         Ok(())
@@ -144,6 +148,7 @@ struct JobJson<'o> {
     stall_seconds: f64,
     peak_bytes: u64,
     persistent_bytes: u64,
+    kept_bytes: u64,
     failure: Option<&'o str>,
 }
 
@@ -162,6 +167,7 @@ impl<'o> Json<'o> {
             stall_seconds: job.stalled.as_secs_f64(),
             peak_bytes: job.peak.value(),
             persistent_bytes: job.persistent.value(),
+            kept_bytes: job.kept.value(),
             failure: job.failure.as_deref(),
         };
         Self {

@@ -3,11 +3,19 @@
 //! Columns come in any order. `upper` is the moment at which a block is gone. A column `alignment` is
 //! read if it is there; other columns are not, save that a block with `gaps` in its lifetime is refused.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use zico_core::plan::Block;
+
+use super::MAX_EVENTS;
+
+/// The most bytes of a line: 64 KiB.
+pub const LONGEST_LINE: usize = 64 << 10;
+
+/// The most bytes of all blocks' ids together: 64 MiB.
+pub const MAX_IDS: usize = 64 << 20;
 
 /// What keeps a file from being a list of blocks.
 #[derive(Debug, thiserror::Error)]
@@ -47,11 +55,10 @@ pub struct Blocks {
 /// The file cannot be read, or the first line that is wrong.
 pub fn open(path: &Path) -> Result<Blocks, CsvError> {
     let failed = |source| CsvError::Io { path: path.to_owned(), source };
-    let bytes = fs::read(path).map_err(failed)?;
-    read(&String::from_utf8_lossy(&bytes)).map_err(|(line, reason)| CsvError::Line {
-        path: path.to_owned(),
-        line,
-        reason,
+    let file = File::open(path).map_err(failed)?;
+    read(BufReader::new(file)).map_err(|stop| match stop {
+        Stop::Io(source) => failed(source),
+        Stop::Line(line, reason) => CsvError::Line { path: path.to_owned(), line, reason },
     })
 }
 
@@ -59,26 +66,50 @@ pub fn open(path: &Path) -> Result<Blocks, CsvError> {
 #[must_use]
 pub fn looks_like(path: &Path) -> bool {
     let mut first = [0];
-    let read =
-        fs::File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut first));
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut first));
     read.is_ok() && (first[0].is_ascii_lowercase() || first[0] == b'"')
 }
 
-/// Reads blocks from text. Whatever is wrong comes with its line, counted from 1.
-///
-/// # Errors
-/// The first line that is wrong, and in which way.
-pub fn read(text: &str) -> Result<Blocks, (usize, String)> {
-    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let (number, header) = lines.next().ok_or((1, "the file is empty".to_owned()))?;
-    let columns = Columns::new(header).map_err(|reason| (number, reason))?;
+/// Why reading stopped.
+#[derive(Debug)]
+enum Stop {
+    Io(io::Error),
+    /// The line, counted from 1, and what is wrong with it.
+    Line(usize, String),
+}
+
+/// Reads blocks, of which there are [`MAX_EVENTS`] at most.
+fn read(mut from: impl BufRead) -> Result<Blocks, Stop> {
     let mut all = Blocks::default();
-    for (number, line) in lines {
-        let (id, block) = columns.block(line).map_err(|reason| (number, reason))?;
+    let (mut columns, mut text, mut left) = (None, Vec::new(), MAX_IDS);
+    for number in 1.. {
+        let wrong = |reason: String| Stop::Line(number, reason);
+        text.clear();
+        let most = LONGEST_LINE as u64 + 1;
+        let length = from.by_ref().take(most).read_until(b'\n', &mut text).map_err(Stop::Io)?;
+        if length == 0 {
+            break;
+        }
+        if length > LONGEST_LINE {
+            return Err(wrong(format!("the line has more than {LONGEST_LINE} bytes")));
+        }
+        let line = String::from_utf8_lossy(&text);
+        if line.trim().is_empty() {
+            continue;
+        }
+        let Some(columns) = &columns else {
+            columns = Some(Columns::new(&line).map_err(wrong)?);
+            continue;
+        };
+        let (id, block) = columns.block(&line).map_err(wrong)?;
+        let rest = left.checked_sub(id.len()).filter(|_| all.blocks.len() < MAX_EVENTS);
+        left = rest.ok_or_else(|| {
+            wrong(format!("more than {MAX_EVENTS} blocks, or {MAX_IDS} bytes of ids"))
+        })?;
         all.ids.push(id);
         all.blocks.push(block);
     }
-    Ok(all)
+    columns.map_or_else(|| Err(Stop::Line(1, "the file is empty".to_owned())), |_| Ok(all))
 }
 
 /// Where in a line what is.
@@ -149,6 +180,29 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str) -> Result<Blocks, (usize, String)> {
+        super::read(text.as_bytes()).map_err(|stop| match stop {
+            Stop::Line(line, reason) => (line, reason),
+            Stop::Io(error) => (0, error.to_string()),
+        })
+    }
+
+    #[test]
+    fn lines_and_ids_have_an_end() {
+        let header = "id,lower,upper,size\n";
+        let long = |id: usize| format!("{header}{},1,2,3\n", "x".repeat(id));
+        assert_eq!(read(&long(LONGEST_LINE - 7)).unwrap().ids.len(), 1);
+        let (line, reason) = read(&long(LONGEST_LINE)).unwrap_err();
+        assert!(line == 2 && reason.contains("more than 65536 bytes"), "{reason}");
+        // So many ids of half a line each are all there may be.
+        let many = MAX_IDS / (LONGEST_LINE / 2);
+        let line = format!("{},1,2,3\n", "x".repeat(LONGEST_LINE / 2));
+        let all = |lines: usize| read(&format!("{header}{}", line.repeat(lines)));
+        assert_eq!(all(many).unwrap().ids.len(), many);
+        let (line, reason) = all(many + 1).unwrap_err();
+        assert!(line == many + 2 && reason.contains("67108864 bytes of ids"), "{reason}");
+    }
 
     #[test]
     fn columns_come_in_any_order() {

@@ -45,7 +45,9 @@ pub use recording::RecordingError;
 pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
 
 /// The most events that are used of a recording: 2^24, of which a long profile of a large model has
-/// a hundredth. It bounds the memory that an import needs, some 40 bytes for each.
+/// a hundredth. It bounds the memory that an import needs, some 40 bytes for each. No text of a file
+/// is kept beyond that but what a trace is called, who made it from what ([`format::MAX_TEXT`]), and
+/// what tells threads ([`kineto::MAX_THREADS`]) or blocks ([`csv::MAX_IDS`]) apart.
 pub const MAX_EVENTS: usize = 1 << 24;
 
 /// A file that could not be imported.

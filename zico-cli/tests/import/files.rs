@@ -106,8 +106,15 @@ fn files_that_are_of_no_use_are_named_with_the_reason() {
         (broken.into_bytes(), "the JSON is broken (record "),
         (b"{\"a\": 1}".to_vec(), "the JSON has no traceEvents"),
         (b"{\"traceEvents\": 1}".to_vec(), "expected a list of events at line 1"),
-        (b"{\"traceEvents\": [3]}".to_vec(), "the JSON is broken (record 0 of traceEvents"),
-        (b"[]".to_vec(), "expected an object with traceEvents"),
+        (
+            b"{\"traceEvents\": [3]}".to_vec(),
+            "the JSON is not that of a profile (record 0 of traceEvents",
+        ),
+        (b"[3]".to_vec(), "the JSON is not that of a profile (record 0 of the list"),
+        (b"[]".to_vec(), "the profile has no memory events"),
+        (b"[{\"ph\": \"i\"},".to_vec(), "the file is cut off (record 1 of the list"),
+        (b"[{\"ph\": 1; 2}]".to_vec(), "the JSON is broken (record 0 of the list"),
+        (b" 3".to_vec(), "expected an object with traceEvents"),
         (b"{\"traceEvents\": []} x".to_vec(), "trailing characters at line 1 column 21"),
         (gzip(long.as_bytes()), "a single record takes more than 64 MiB"),
         (ztrace[..ztrace.len() / 2].to_vec(), "reading it as a .ztrace: is damaged or cut off"),
@@ -121,6 +128,21 @@ fn files_that_are_of_no_use_are_named_with_the_reason() {
     assert!(matches!(missing.problem, Problem::Io(_)), "{missing:?}");
     let folder = import::open(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap_err();
     assert!(matches!(folder.problem, Problem::Io(_)), "{folder:?}");
+}
+
+/// The format of Chrome's traces has it so too: events, and nothing around them.
+#[test]
+fn a_list_of_events_alone_is_a_profile() {
+    let json = unzip(SAMPLE);
+    let (_, events) = json.split_once("\"traceEvents\":").unwrap();
+    let mut depth = 0;
+    let end = events.find(|c| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ']' && depth == 0
+    });
+    let list = format!("\n{}\n", &events[..=end.unwrap()]);
+    let alone = import::open(&file("midrun-sample.f.json", list.as_bytes())).unwrap();
+    assert_eq!(alone.iterations(), sample().iterations());
 }
 
 /// What bounds a record does not bound a file.

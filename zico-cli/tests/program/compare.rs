@@ -148,7 +148,8 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
 fn the_report_of_a_comparison_is_well_formed() {
     let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("comparison.html");
     let path = report.to_str().unwrap();
-    let args = compare(&["--budget", "f=0.25,f=0.5", "-p", "zico,static", "--report", path]);
+    let budgets = ["--budget", "f=0.25,f=0.5", "-p", "zico,static"];
+    let args = compare(&[&budgets[..], &["--report", path, "--force"]].concat());
     assert_eq!(zico(&args).status.code(), Some(0));
     let html = fs::read_to_string(report).unwrap();
     for words in ["<!doctype html>", "mobilenet_v2", "did not run", "beyond the job", "(f = 0.50)"]

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+mod carry;
 mod compare;
+mod hostile;
+mod outputs;
 mod plan;
 
 use std::fs;
@@ -158,7 +161,8 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         refused(&["replay", path, "--budget", "1GiB"], &[path, word]);
         refused(&["inspect", path], &[path, word]);
     }
-    refused(&["replay", "nobody", "--budget", "1GiB"], &["nobody", "resnet50", "bert-base"]);
+    let known = ["nobody", "resnet50", "bert-base", "carry"];
+    refused(&["replay", "nobody", "--budget", "1GiB"], &known);
     refused(&["inspect", "no/such/file"], &["no/such/file"]);
 }
 
@@ -170,7 +174,8 @@ fn the_report_is_one_file_that_names_everything() {
     let sample = "tests/data/midrun-sample.json.gz";
     let made = zico(&["convert", sample, trace, "--force", "--name", "<script>alert(1)</script>"]);
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-    let args = ["replay", "resnet50", trace, "-n", "3", "--budget", "f=0.5", "--report", report];
+    let run = ["replay", "resnet50", trace, "-n", "3", "--budget", "f=0.5"];
+    let args = [&run[..], &["--report", report, "--force"]].concat();
     assert_eq!(zico(&args).status.code(), Some(0));
     let html = fs::read_to_string(report).unwrap();
     for words in ["<!doctype html>", "resnet50", "&lt;script&gt;", "budget 1.", "<svg", "</html>"] {
@@ -203,6 +208,8 @@ fn inspect_shows_what_was_recorded() {
     }
     let list = stdout(&zico(&["inspect"]));
     assert_eq!(list.matches("GiB").count(), 8 + 3, "{list}");
+    let row = list.lines().find(|line| line.starts_with("| carry ")).unwrap();
+    assert!(row.contains("13 MiB") && row.contains("81 MiB"), "{row}");
 }
 
 #[test]

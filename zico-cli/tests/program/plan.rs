@@ -59,8 +59,8 @@ fn a_capacity_that_is_too_small_is_said_to_be() {
 #[test]
 fn people_get_a_table_and_a_picture() {
     let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plan.html");
-    let output =
-        zico(&["plan", "gnmt", "--region-size", "2MiB", "--report", report.to_str().unwrap()]);
+    let path = report.to_str().unwrap();
+    let output = zico(&["plan", "gnmt", "--region-size", "2MiB", "--report", path, "--force"]);
     let text = stdout(&output);
     for words in ["gnmt, 817 blocks", "| lower bound", "| SmartPool best fit", "Regions in use"] {
         assert!(text.contains(words), "no {words:?} in\n{text}");

@@ -1,10 +1,11 @@
 //! One job of a replay: a host thread in virtual time that goes through a trace.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, JobConfig, Pool, Request, Ticks};
 
 use super::outcome::{JobOutcome, Span};
+use super::pace::Pace;
 use super::program::{Op, Program};
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
@@ -229,6 +230,7 @@ impl<'t> Actor<'t> {
     }
 
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
+        self.note_kept();
         let begin =
             |job: &Job<MockDevice>| if self.marks { job.begin() } else { Ok(Begin::Started) };
         match self.job.as_ref().map(begin) {
@@ -293,11 +295,19 @@ impl<'t> Actor<'t> {
         if let Some(Err(error)) = job.map(Job::end) {
             return Done::Never(error.to_string());
         }
+        self.note_kept();
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
         self.outcome.iterations += self.pace.end();
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
+    }
+
+    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next one.
+    fn note_kept(&mut self) {
+        let Held { persistent, iteration, transient, .. } = self.held();
+        let leased = persistent.saturating_add(iteration).saturating_add(transient);
+        self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 
     /// It has waited for the pool: within an iteration that is a stall, else a delayed start.
@@ -335,67 +345,5 @@ impl<'t> Actor<'t> {
             self.leave()?;
         }
         Ok(self.outcome)
-    }
-}
-
-/// How far the device has come in a job's iterations.
-#[derive(Default)]
-struct Pace {
-    /// Recorded work of each launch that the device has not finished, oldest first.
-    outstanding: VecDeque<Ticks>,
-    launched: u64,
-    finished: u64,
-    /// Recorded work of each iteration that has begun and that the device has not finished.
-    iterations: VecDeque<Ticks>,
-    /// The number of the last launch of each of those that have ended on the host.
-    ends: VecDeque<u64>,
-    /// Recorded work that the device has finished of the oldest of them.
-    done: Ticks,
-}
-
-impl Pace {
-    fn begin(&mut self, work: Ticks) {
-        self.iterations.push_back(work);
-    }
-
-    fn launch(&mut self, work: Ticks) {
-        self.outstanding.push_back(work);
-        self.launched += 1;
-    }
-
-    fn end(&mut self) -> u64 {
-        self.ends.push_back(self.launched);
-        self.close()
-    }
-
-    /// The device has finished so many launches in all. Returns how many iterations that completes.
-    fn finish(&mut self, finished: u64) -> u64 {
-        let mut iterations = 0;
-        while self.finished < finished {
-            self.finished += 1;
-            let work = self.outstanding.pop_front().unwrap_or_default();
-            self.done = self.done.saturating_add(work);
-            iterations += self.close();
-        }
-        iterations
-    }
-
-    fn close(&mut self) -> u64 {
-        let mut closed = 0;
-        while self.ends.front() == Some(&self.finished) {
-            self.ends.pop_front();
-            self.iterations.pop_front();
-            self.done = Ticks::ZERO;
-            closed += 1;
-        }
-        closed
-    }
-
-    /// The share of the iteration under way that the device has finished.
-    fn share(&self) -> f64 {
-        match self.iterations.front() {
-            Some(work) if !work.is_zero() => self.done.seconds() / work.seconds(),
-            _ => 0.0,
-        }
     }
 }

@@ -13,6 +13,7 @@
 
 mod actor;
 mod outcome;
+mod pace;
 mod policies;
 mod program;
 mod solo;

@@ -33,6 +33,9 @@ pub struct JobOutcome {
     pub peak_leased: Bytes,
     /// What is charged to it for persistent blocks, in whole regions, at the end.
     pub persistent: Bytes,
+    /// The most that it had leased while no iteration of it ran, in whole regions: what persists, and
+    /// what it carried over from one iteration to the next.
+    pub kept: Bytes,
     /// Time spent waiting for iterations to start, and before the first one for its setup's memory.
     pub start_delay: Ticks,
     /// Time spent waiting for memory within iterations.
@@ -55,6 +58,7 @@ impl JobOutcome {
             peak: Bytes::ZERO,
             peak_leased: Bytes::ZERO,
             persistent: Bytes::ZERO,
+            kept: Bytes::ZERO,
             start_delay: Ticks::ZERO,
             stalled: Ticks::ZERO,
             planning: Planning::default(),

@@ -1,10 +1,10 @@
 //! The order in which a job does what its trace recorded, for as many iterations as asked for.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zico_core::{Lifetime, Ticks};
+use zico_core::Ticks;
 
-use crate::trace::{BlockId, Iteration, Step, Trace};
+use crate::trace::{Block, BlockId, Step, Trace};
 
 /// One thing a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,11 @@ pub enum Op {
 
 /// Plays a trace without end: its setup, its iterations, and from the last iteration again the
 /// second one (the first is different: it makes the optimizer's state).
+///
+/// What the last iteration leaves behind stands for what the second one expects, as far as the sizes
+/// are the same: a loss that is replaced in each iteration stays so. Where they are not, the last one
+/// frees what it leaves, and allocates what is expected. So a block may have another name than in the
+/// trace once iterations are played again: two that are alive never have the same.
 #[derive(Clone, Debug)]
 pub struct Program<'t> {
     trace: &'t Trace,
@@ -30,9 +35,9 @@ pub struct Program<'t> {
     /// Where in the current list of steps.
     at: usize,
     begun: bool,
-    /// Steps that bring the live blocks from the end of the last iteration to the start of the one
-    /// that is played next, and how many have been done.
-    seam: Vec<Step>,
+    /// From the end of the last iteration to the start of the one that is played next.
+    seam: Seam,
+    names: Names,
     /// The recorded work of each iteration.
     work: Vec<Ticks>,
 }
@@ -42,7 +47,8 @@ impl<'t> Program<'t> {
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
         let work = trace.stats().iterations.iter().map(|iteration| iteration.work).collect();
-        Self { trace, iteration: None, at: 0, begun: false, seam: seam(trace), work }
+        let (seam, names) = (Seam::new(trace), Names::default());
+        Self { trace, iteration: None, at: 0, begun: false, seam, names, work }
     }
 
     /// What comes next: there is always something.
@@ -51,7 +57,7 @@ impl<'t> Program<'t> {
         let Some(iteration) = self.iteration else {
             if let Some(&step) = self.trace.setup().get(self.at) {
                 self.at += 1;
-                return Op::Step(step);
+                return Op::Step(self.names.of(self.trace, step));
             }
             (self.iteration, self.at) = (Some(0), 0);
             return self.next();
@@ -62,16 +68,20 @@ impl<'t> Program<'t> {
         }
         let steps = self.trace.iterations()[iteration].steps();
         let last = iteration + 1 == self.trace.iterations().len();
-        let seam: &[Step] = if last { &self.seam } else { &[] };
+        let seam: &[Step] = if last { &self.seam.steps } else { &[] };
         let step = steps.get(self.at).or_else(|| seam.get(self.at - steps.len())).copied();
         self.at += 1;
-        step.map_or_else(|| self.end(iteration), Op::Step)
+        match step {
+            Some(step) => Op::Step(self.names.of(self.trace, step)),
+            None => self.end(iteration),
+        }
     }
 
     fn end(&mut self, iteration: usize) -> Op {
         let next = if iteration + 1 < self.trace.iterations().len() {
             iteration + 1
         } else {
+            self.names.pass(&self.seam.heirs);
             repeat_from(self.trace)
         };
         (self.iteration, self.at, self.begun) = (Some(next), 0, false);
@@ -84,27 +94,162 @@ fn repeat_from(trace: &Trace) -> usize {
     usize::from(trace.iterations().len() > 1)
 }
 
-/// Frees what the last iteration leaves behind and allocates what the next one expects.
-fn seam(trace: &Trace) -> Vec<Step> {
-    let steps = || trace.iterations().iter().flat_map(Iteration::steps);
-    let mut live: Vec<BlockId> = trace.live_at_start(0);
-    let freed: HashSet<BlockId> = steps()
-        .filter_map(|step| match step {
-            Step::Free { block } => Some(*block),
-            _ => None,
-        })
-        .collect();
-    live.extend(steps().filter_map(|step| match step {
-        Step::Alloc { block, lifetime, .. } if *lifetime != Lifetime::Persistent => Some(*block),
-        _ => None,
-    }));
-    live.retain(|block| !freed.contains(block));
-    let expected = trace.live_at_start(repeat_from(trace));
-    let frees =
-        live.iter().filter(|block| !expected.contains(block)).map(|&block| Step::Free { block });
-    let allocs = expected.iter().filter(|block| !live.contains(block)).filter_map(|&block| {
-        let all = trace.setup().iter().chain(steps());
-        all.copied().find(|step| matches!(step, Step::Alloc { block: made, .. } if *made == block))
-    });
-    frees.chain(allocs).collect()
+/// How the blocks that are alive at the end of the last iteration become those that are expected by
+/// the one that is played next.
+#[derive(Clone, Debug, Default)]
+struct Seam {
+    /// Frees and allocations.
+    steps: Vec<Step>,
+    /// Blocks that stay, and which expected ones they stand for.
+    heirs: Vec<(BlockId, BlockId)>,
+}
+
+impl Seam {
+    fn new(trace: &Trace) -> Self {
+        let mut live = trace.live_at_start(trace.iterations().len());
+        let mut expected = trace.live_at_start(repeat_from(trace));
+        let both: HashSet<BlockId> =
+            live.iter().copied().filter(|block| expected.contains(block)).collect();
+        live.retain(|block| !both.contains(block));
+        expected.retain(|block| !both.contains(block));
+        let mut seam = Self::default();
+        let what = |block: BlockId| trace.blocks()[block.index()];
+        live.retain(|&old| {
+            let heir = expected.iter().position(|&new| what(new) == what(old));
+            heir.inspect(|&heir| seam.heirs.push((old, expected.remove(heir)))).is_none()
+        });
+        seam.steps.extend(live.into_iter().map(|block| Step::Free { block }));
+        seam.steps.extend(expected.into_iter().map(|block| {
+            let Block { bytes, lifetime } = what(block);
+            Step::Alloc { block, bytes, lifetime }
+        }));
+        seam
+    }
+}
+
+/// What the blocks of a trace are called while it is played.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    /// Those that are alive and not called as in the trace.
+    other: HashMap<BlockId, BlockId>,
+    /// How these are called.
+    taken: BTreeSet<BlockId>,
+}
+
+impl Names {
+    /// The same step, with the name that its block has now.
+    fn of(&mut self, trace: &Trace, step: Step) -> Step {
+        match step {
+            Step::Alloc { block, bytes, lifetime } if self.taken.contains(&block) => {
+                // Beyond those of the trace and those that are taken: there are not so many.
+                let blocks = u32::try_from(trace.blocks().len()).unwrap_or(u32::MAX);
+                let beyond = BlockId::new(blocks);
+                let free = self.taken.last().filter(|&&last| last >= beyond);
+                let name = free.map_or(beyond, |last| BlockId::new(last.value().saturating_add(1)));
+                self.other.insert(block, name);
+                self.taken.insert(name);
+                Step::Alloc { block: name, bytes, lifetime }
+            }
+            Step::Free { block } => {
+                let name = self.other.remove(&block).unwrap_or(block);
+                self.taken.remove(&name);
+                Step::Free { block: name }
+            }
+            step => step,
+        }
+    }
+
+    /// Blocks that stay stand for others from now on.
+    fn pass(&mut self, heirs: &[(BlockId, BlockId)]) {
+        let names: Vec<_> =
+            heirs.iter().map(|&(old, new)| (new, self.other.remove(&old).unwrap_or(old))).collect();
+        for (new, name) in names {
+            self.taken.insert(name);
+            self.other.insert(new, name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zico_core::{Bytes, Lifetime};
+
+    use super::*;
+    use crate::bundled;
+    use crate::trace::Iteration;
+
+    fn alloc(block: u32, bytes: u64) -> Step {
+        let (block, lifetime) = (BlockId::new(block), Lifetime::Iteration);
+        Step::Alloc { block, bytes: Bytes::new(bytes), lifetime }
+    }
+
+    fn free(block: u32) -> Step {
+        Step::Free { block: BlockId::new(block) }
+    }
+
+    fn trace(setup: Vec<Step>, iterations: Vec<Vec<Step>>) -> Trace {
+        let iterations = iterations.into_iter().map(|steps| Iteration::new(steps, Ticks::ZERO));
+        Trace::new("job".into(), String::new(), setup, iterations.collect()).unwrap()
+    }
+
+    /// The sizes that are allocated (positive) and freed in so many iterations. Whatever is freed is alive,
+    /// and nothing that is alive is allocated.
+    fn played(trace: &Trace, iterations: usize) -> Vec<Vec<i64>> {
+        let (mut program, mut alive) = (Program::new(trace), HashMap::new());
+        let mut all: Vec<Vec<i64>> = Vec::new();
+        while all.len() <= iterations {
+            let changed = match program.next() {
+                Op::Begin { .. } => {
+                    all.push(Vec::new());
+                    continue;
+                }
+                Op::Step(Step::Alloc { block, bytes, .. }) => {
+                    let bytes = i64::try_from(bytes.value()).unwrap();
+                    assert_eq!(alive.insert(block, bytes), None, "{block} has been alive");
+                    bytes
+                }
+                Op::Step(Step::Free { block }) => -alive.remove(&block).unwrap(),
+                Op::Step(_) | Op::End => continue,
+            };
+            all.last_mut().into_iter().for_each(|iteration| iteration.push(changed));
+        }
+        all.truncate(iterations);
+        all
+    }
+
+    #[test]
+    fn what_is_replaced_in_each_iteration_stays_when_iterations_are_played_again() {
+        // The block of 8 is a loss: the next one is made before it goes.
+        let first = vec![alloc(0, 5), alloc(1, 8), free(0)];
+        let second = vec![alloc(2, 5), alloc(3, 8), free(1), free(2)];
+        let third = vec![alloc(4, 5), alloc(5, 8), free(3), free(4)];
+        let loss = trace(vec![], vec![first.clone(), second.clone(), third]);
+        let again = vec![5, 8, -8, -5];
+        assert_eq!(played(&loss, 7)[1..], vec![again.clone(); 6]);
+        // One iteration that is played again may meet the block that it left itself.
+        let short = trace(vec![], vec![first, second]);
+        assert_eq!(played(&short, 7)[1..], vec![again; 6]);
+        // One recorded iteration, in which the input takes the place of the one before.
+        let input = trace(vec![alloc(0, 3)], vec![vec![alloc(1, 3), free(0)]]);
+        assert_eq!(played(&input, 3), vec![vec![3, -3]; 3]);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_freed_and_made_anew() {
+        let first = vec![alloc(0, 1), alloc(1, 2)];
+        let second = vec![free(0), alloc(2, 1), alloc(3, 7)];
+        let other = trace(vec![], vec![first, second]);
+        // Block 2 stands for block 0, block 1 is there all along, and block 3 makes room.
+        assert_eq!(played(&other, 4)[1..], vec![vec![-1, 1, 7, -7]; 3]);
+    }
+
+    #[test]
+    fn recorded_jobs_are_played_as_they_were_recorded() {
+        for name in bundled::names() {
+            let trace = bundled::open(name).unwrap();
+            let seam = Seam::new(&trace);
+            assert!(seam.steps.is_empty() && seam.heirs.is_empty(), "{name}");
+            assert_eq!(played(&trace, 5)[1..3], played(&trace, 5)[3..5], "{name}");
+        }
+    }
 }

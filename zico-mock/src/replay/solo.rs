@@ -12,8 +12,11 @@ pub struct Solo {
     pub peak: Bytes,
     /// The most that it has leased, in program order: without what the device had yet to pass.
     pub peak_leased: Bytes,
-    /// What it keeps between iterations, in whole regions.
+    /// What it has leased for persistent blocks, in whole regions.
     pub persistent: Bytes,
+    /// What it keeps while it does not run, in whole regions: what persists, and what it carries over
+    /// from one iteration to the next, such as a loss that the next one's replaces.
+    pub kept: Bytes,
     /// Its iterations per second, after the first.
     pub rate: f64,
 }
@@ -101,6 +104,7 @@ pub fn solo(
         peak: job.peak,
         peak_leased: job.peak_leased,
         persistent: job.persistent,
+        kept: job.kept.at_least(job.persistent),
         rate: outcome.rate(job),
     })
 }
@@ -122,12 +126,100 @@ pub fn needs(
         .iter()
         .map(|trace| solo(trace, region, iterations, machine))
         .collect::<Result<_, _>>()?;
-    let kept = |of: &dyn Fn(&Solo) -> Bytes| {
+    let summed = |of: &dyn Fn(&Solo) -> Bytes| {
         solos.iter().fold(Bytes::ZERO, |sum, solo| sum.saturating_add(of(solo)))
     };
-    let persistent = kept(&|solo| solo.persistent);
-    let beside = |solo: &Solo| solo.peak.saturating_add(persistent.saturating_sub(solo.persistent));
+    let kept = summed(&|solo| solo.kept);
+    let beside = |solo: &Solo| solo.peak.saturating_add(kept.saturating_sub(solo.kept));
     let least = solos.iter().map(beside).max().unwrap_or_default();
-    let sum = kept(&|solo| solo.peak);
+    let sum = summed(&|solo| solo.peak);
     Ok(Needs { region, solos, least, sum })
+}
+
+#[cfg(test)]
+mod tests {
+    use zico_core::{Lifetime, Ticks};
+
+    use super::*;
+    use crate::bundled;
+    use crate::trace::{BlockId, Iteration, Step};
+
+    /// Five persistent blocks of 1 MiB, and iterations that take 10 MiB more, run and give them back.
+    fn plain() -> Trace {
+        let alloc = |block: u32, bytes, lifetime| Step::Alloc {
+            block: BlockId::new(block),
+            bytes,
+            lifetime,
+        };
+        let setup = (0..5).map(|block| alloc(block, Bytes::mib(1), Lifetime::Persistent));
+        let iteration = |block: u32| {
+            let steps = vec![
+                alloc(block, Bytes::mib(5), Lifetime::Iteration),
+                Step::Launch { work: Ticks::millis(5) },
+                alloc(block + 1, Bytes::mib(5), Lifetime::Iteration),
+                Step::Launch { work: Ticks::millis(5) },
+                Step::Free { block: BlockId::new(block) },
+                Step::Free { block: BlockId::new(block + 1) },
+            ];
+            Iteration::new(steps, Ticks::millis(10))
+        };
+        let iterations = [5, 7, 9].map(iteration).to_vec();
+        Trace::new("job".into(), String::new(), setup.collect(), iterations).unwrap()
+    }
+
+    fn alone(trace: &Trace, iterations: u64) -> Needs {
+        needs(&[trace, trace], Some(Bytes::mib(2)), iterations, &Machine::default()).unwrap()
+    }
+
+    /// What a job holds while it waits for its next iteration nobody else can have, whether it persists or not.
+    #[test]
+    fn what_is_carried_from_one_iteration_to_the_next_is_kept() {
+        let (plain, carrying) = (plain(), plain().carrying(Bytes::mib(8)).unwrap());
+        for iterations in [1, 2, 5, 20] {
+            let solo = alone(&plain, iterations).solos[0];
+            assert_eq!((solo.persistent, solo.kept), (Bytes::mib(6), Bytes::mib(6)));
+            let needs = alone(&carrying, iterations);
+            let Solo { peak, persistent, kept, .. } = needs.solos[0];
+            assert_eq!((persistent, kept), (Bytes::mib(6), Bytes::mib(14)), "{iterations}");
+            // 5 MiB that persist, 10 of the iteration, and where it ends two of 8.
+            let least = if iterations == 1 { 6 + 8 } else { 6 + 16 };
+            assert!(peak >= Bytes::mib(least), "{iterations}: {peak}");
+            assert_eq!(needs.least, peak.saturating_add(kept), "{iterations}");
+            assert_eq!(needs.sum, peak.saturating_add(peak), "{iterations}");
+        }
+    }
+
+    /// What the setup leaves to be freed by the first iteration is held as long as that has to wait.
+    #[test]
+    fn what_the_first_iteration_finds_is_kept() {
+        let block = |block: u32| BlockId::new(block);
+        let lifetime = Lifetime::Iteration;
+        let setup = vec![Step::Alloc { block: block(0), bytes: Bytes::mib(6), lifetime }];
+        let steps = vec![
+            Step::Free { block: block(0) },
+            Step::Alloc { block: block(1), bytes: Bytes::mib(4), lifetime },
+            Step::Free { block: block(1) },
+        ];
+        let again = steps[1..].iter().map(|step| match *step {
+            Step::Alloc { bytes, lifetime, .. } => Step::Alloc { block: block(2), bytes, lifetime },
+            _ => Step::Free { block: block(2) },
+        });
+        let iterations = vec![
+            Iteration::new(steps.clone(), Ticks::ZERO),
+            Iteration::new(again.collect(), Ticks::ZERO),
+        ];
+        let trace = Trace::new("job".into(), String::new(), setup, iterations).unwrap();
+        let solo = alone(&trace, 3).solos[0];
+        assert_eq!((solo.persistent, solo.kept), (Bytes::ZERO, Bytes::mib(6)));
+    }
+
+    /// The recorded jobs carry nothing over: what has been measured of them stands.
+    #[test]
+    fn recorded_jobs_keep_what_persists() {
+        for name in bundled::names() {
+            let trace = bundled::open(name).unwrap();
+            let solo = solo(&trace, Bytes::mib(2), 4, &Machine::default()).unwrap();
+            assert_eq!(solo.kept, solo.persistent, "{name}");
+        }
+    }
 }

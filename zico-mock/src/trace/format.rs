@@ -6,7 +6,7 @@
 //!
 //! - *number*: an unsigned integer below 2^64 in LEB128: seven bits a byte, the lowest first, the
 //!   eighth bit set in all bytes but the last; ten bytes at most, no superfluous zero bytes;
-//! - *text*: a number n and then n bytes of UTF-8;
+//! - *text*: a number n, [`MAX_TEXT`] at most, and then n bytes of UTF-8;
 //! - *step*: one byte with a tag and then one number:
 //!
 //!   | tag | step | number |
@@ -50,6 +50,10 @@ pub const VERSION: u8 = 1;
 /// of the bundled traces has. What a reader allocates is in proportion to the content it has read,
 /// some forty bytes for one at the most, so this also bounds what a malicious file can cost.
 pub const MAX_CONTENT: u64 = 64 << 20;
+
+/// The most bytes of a trace's name, and of its provenance: 64 KiB. They are printed, and kept for each
+/// job of a trace.
+pub const MAX_TEXT: usize = 64 << 10;
 
 /// Why a file is no trace. Offsets count bytes of inflated content, records count steps over the
 /// setup and all iterations, both from zero.
@@ -104,6 +108,12 @@ pub enum Malformed {
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]
     Text,
+    /// A text is longer than any that is accepted.
+    #[error("a text has {length} bytes, and {MAX_TEXT} is the most that is accepted")]
+    Length {
+        /// Its length.
+        length: u64,
+    },
     /// There is no step with this tag.
     #[error("no step has the tag {0}")]
     Tag(u8),
@@ -162,9 +172,17 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// What writing to `to` answers, and [`io::ErrorKind::FileTooLarge`] if the trace has more than
-    /// [`MAX_CONTENT`], so that nobody could read it.
+    /// What writing to `to` answers; [`io::ErrorKind::InvalidInput`] if the name or the provenance is
+    /// longer than [`MAX_TEXT`], and [`io::ErrorKind::FileTooLarge`] if the trace has more than
+    /// [`MAX_CONTENT`], so that nobody could read it. A text that is too long leaves `to` as it was.
     pub fn write(&self, mut to: impl Write) -> io::Result<()> {
+        for (what, text) in [("name", &self.name), ("provenance", &self.provenance)] {
+            if text.len() > MAX_TEXT {
+                let (length, kind) = (text.len(), io::ErrorKind::InvalidInput);
+                let why = format!("a {what} of {length} bytes, and {MAX_TEXT} is the most");
+                return Err(io::Error::new(kind, why));
+            }
+        }
         to.write_all(&MAGIC)?;
         to.write_all(&[VERSION])?;
         let deflated = ZlibEncoder::new(to, Compression::best());
@@ -288,8 +306,8 @@ impl<R: BufRead> Content<R> {
 
     fn text(&mut self) -> Result<String, ReadError> {
         let length = self.number()?;
-        if length > MAX_CONTENT - self.offset {
-            return Err(ReadError::TooLarge);
+        if length > MAX_TEXT as u64 {
+            return Err(self.malformed(Malformed::Length { length }));
         }
         let mut text = Vec::new();
         let mut part = self.inflated.by_ref().take(length);

@@ -18,6 +18,7 @@
 //!
 //! [`mod@format`] describes the files in which traces are kept.
 
+mod carrying;
 mod check;
 pub mod format;
 mod lifetimes;

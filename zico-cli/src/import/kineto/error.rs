@@ -3,13 +3,16 @@
 use std::fmt;
 use std::io;
 
+use super::threads::{LONGEST_ID, MAX_THREADS};
 use crate::import::MAX_EVENTS;
 use crate::import::recording::RecordingError;
 
 /// Where reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The event in `traceEvents`, counted from zero; nothing outside of it.
+    /// What the list of events is called: `traceEvents`, or `the list` where the file is just that.
+    pub events: &'static str,
+    /// The event in that list, counted from zero; nothing outside of it.
     pub record: Option<u32>,
     /// The line, counted from one; zero if it was not the text that went wrong but its file.
     pub line: usize,
@@ -20,8 +23,8 @@ pub struct Stopped {
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.record {
-            Some(record) => write!(f, "record {record} of traceEvents")?,
-            None => f.write_str("outside of traceEvents")?,
+            Some(record) => write!(f, "record {record} of {}", self.events)?,
+            None => write!(f, "outside of {}", self.events)?,
         }
         match self.line {
             0 => Ok(()),
@@ -30,13 +33,21 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// Why a file is not the profile of a training job. Records are events in `traceEvents`, counted
+/// Why a file is not the profile of a training job. Records are events in the list of them, counted
 /// from zero.
 #[derive(Debug, thiserror::Error)]
 pub enum KinetoError {
     /// The file is broken JSON.
     #[error("the JSON is broken ({0})", .stopped)]
     Json {
+        /// Where.
+        stopped: Stopped,
+        /// What the parser says.
+        source: serde_json::Error,
+    },
+    /// The file is JSON, with something in it that no profile has there.
+    #[error("the JSON is not that of a profile ({stopped})")]
+    Unexpected {
         /// Where.
         stopped: Stopped,
         /// What the parser says.
@@ -64,6 +75,26 @@ pub enum KinetoError {
         "the profile has more than {MAX_EVENTS} operators, kernels and memory events: record less"
     )]
     TooMany,
+    /// The profile has more threads than any that is accepted.
+    #[error(
+        "record {record}: this is one thread (pid and tid) more than the {MAX_THREADS} that are accepted"
+    )]
+    TooManyThreads {
+        /// The event of that thread.
+        record: u32,
+    },
+    /// A thread has a longer name than any that is accepted.
+    #[error(
+        "record {record}: {field} has {length} bytes, and {LONGEST_ID} is the most that is accepted"
+    )]
+    LongId {
+        /// The event.
+        record: u32,
+        /// The field of it.
+        field: &'static str,
+        /// Its length in the file.
+        length: usize,
+    },
     /// An event lacks something, or has nonsense in its place.
     #[error("record {record}: {field} {found}", found = match .found {
         Some(text) => format!("is {text}"),

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
@@ -17,10 +16,11 @@ use serde_json::value::RawValue;
 use super::error::{KinetoError, Stopped};
 use super::gpu::{Activity, Call};
 use super::nanoseconds;
+use super::threads::Threads;
 use crate::import::MAX_EVENTS;
 use crate::import::recording::{Annotations, Mark, Memory, Op};
 
-/// What is used of a profile. Records are positions in `traceEvents`.
+/// What is used of a profile. Records are positions in the list of events.
 #[derive(Default)]
 pub(super) struct Profile {
     pub(super) memory: Vec<Located>,
@@ -41,7 +41,7 @@ pub(super) fn read(from: impl Read) -> Result<Profile, KinetoError> {
     let file = BufReader::with_capacity(1 << 16, Limited { from, left: Rc::clone(&left) });
     let mut json = serde_json::Deserializer::from_reader(file);
     let mut reader = Reader { left, ..Reader::default() };
-    match (&mut json).deserialize_map(Whole(&mut reader)).and_then(|()| json.end()) {
+    match (&mut json).deserialize_any(Whole(&mut reader)).and_then(|()| json.end()) {
         Err(error) => Err(reader.failed.take().unwrap_or_else(|| reader.explain(error))),
         Ok(()) if !reader.found => Err(KinetoError::NoTraceEvents),
         Ok(()) => Ok(reader.profile),
@@ -76,23 +76,27 @@ struct Reader {
     left: Rc<Cell<usize>>,
     /// Whether there were `traceEvents`.
     found: bool,
+    /// Whether the file is just the list of events.
+    bare: bool,
     /// The event that is being read, while one is.
     record: Option<u32>,
-    /// Numbers of threads, by `pid` and `tid`.
-    threads: HashMap<String, u32>,
+    threads: Threads,
     /// Why an event was not accepted: errors of the parser can only carry text.
     failed: Option<KinetoError>,
 }
 
 impl Reader {
     fn explain(&self, error: serde_json::Error) -> KinetoError {
-        let stopped = Stopped { record: self.record, line: error.line(), column: error.column() };
+        let events = if self.bare { "the list" } else { "traceEvents" };
+        let (record, line, column) = (self.record, error.line(), error.column());
+        let stopped = Stopped { events, record, line, column };
         match (error.classify(), error.io_error_kind()) {
             (Category::Eof, _) | (_, Some(io::ErrorKind::UnexpectedEof)) => {
                 KinetoError::CutOff { stopped }
             }
             (Category::Io, _) => KinetoError::Io { stopped, source: error.into() },
-            _ => KinetoError::Json { stopped, source: error },
+            (Category::Data, _) => KinetoError::Unexpected { stopped, source: error },
+            (Category::Syntax, _) => KinetoError::Json { stopped, source: error },
         }
     }
 }
@@ -104,7 +108,12 @@ impl<'de> Visitor<'de> for Whole<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with traceEvents, as the PyTorch profiler exports it")
+        f.write_str("an object with traceEvents, as the PyTorch profiler exports it, or their list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        (self.0.found, self.0.bare) = (true, true);
+        Events(self.0).visit_seq(list)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
@@ -201,17 +210,17 @@ impl Profile {
         &mut self,
         event: &Event,
         record: u32,
-        threads: &mut HashMap<String, u32>,
+        threads: &mut Threads,
     ) -> Result<(), KinetoError> {
         let name = text(event.name.as_deref());
         match (&*text(event.ph.as_deref()), &*text(event.cat.as_deref()), &*name) {
             ("i" | "I", _, "[memory]") => {
-                let thread = event.thread(threads);
+                let thread = event.thread(record, threads)?;
                 self.memory.extend(event.memory(record, thread)?);
             }
             ("X", "cpu_op", _) => {
                 let Mark { start, end, .. } = event.mark(record)?;
-                self.ops.push(Op { start, end, thread: event.thread(threads) });
+                self.ops.push(Op { start, end, thread: event.thread(record, threads)? });
             }
             ("X", "user_annotation", name) if Annotations::knows(name) => {
                 self.annotations.add(name, event.mark(record)?);
@@ -275,12 +284,9 @@ impl Event {
         serde_json::from_str(self.args.as_deref()?.get()).ok()
     }
 
-    fn thread(&self, threads: &mut HashMap<String, u32>) -> u32 {
-        // Either may be a number or a text; as they stand in the file, the two cannot be confused.
+    fn thread(&self, record: u32, threads: &mut Threads) -> Result<u32, KinetoError> {
         let [pid, tid] = [&self.pid, &self.tid].map(|id| id.as_deref().map_or("", RawValue::get));
-        let key = format!("{pid} {tid}");
-        let next = u32::try_from(threads.len()).unwrap_or(u32::MAX);
-        *threads.entry(key).or_insert(next)
+        threads.number(record, pid, tid)
     }
 }
 

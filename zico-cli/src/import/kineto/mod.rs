@@ -1,4 +1,5 @@
-//! Profiles of training jobs as PyTorch's profiler (Kineto) exports them: Chrome trace JSON.
+//! Profiles of training jobs as PyTorch's profiler (Kineto) exports them: Chrome trace JSON, which is
+//! an object with a list of events, `traceEvents`, or just the list.
 //!
 //! What is used of a profile, and how, besides what holds for all recordings
 //! ([`import`](super#what-a-recording-becomes)):
@@ -27,6 +28,7 @@ mod error;
 mod events;
 mod gpu;
 mod nanoseconds;
+mod threads;
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -38,10 +40,11 @@ use super::recording::{Memory, Recording, of_operators, steps};
 use events::Located;
 
 pub use error::{KinetoError, Stopped};
+pub use threads::{LONGEST_ID, MAX_THREADS};
 
 /// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
 /// provenance is added to if the launches are those of a GPU. The file is read as a stream: memory
-/// is needed for its operators, kernels and memory events only.
+/// is needed for its operators, kernels and memory events only, and for the names of its threads.
 ///
 /// # Errors
 ///

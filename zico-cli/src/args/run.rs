@@ -1,0 +1,199 @@
+//! How jobs are run together: what `zico replay` and `zico compare` take besides jobs and budgets.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use zico_core::{Bytes, HandOver, Ticks};
+use zico_mock::Utilisation;
+use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
+
+use crate::size;
+
+/// What `zico replay` and `zico compare` have in common.
+#[derive(Clone, Debug, Parser)]
+pub struct RunArgs {
+    /// How memory passes from one job to another
+    #[arg(long, default_value = "fenced")]
+    pub hand_over: HandOverName,
+
+    /// Iterations that repeat are not planned
+    #[arg(long)]
+    pub no_plans: bool,
+
+    /// How many iterations each job does at least
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: u64,
+
+    /// Each job makes one more block of SIZE in each iteration and frees it in the next one, after its
+    /// successor has been made. So does a training loop in which `loss = model(batch)` gives the name to
+    /// a new loss while the old one is still there. Recorded loops that drop everything show no such
+    /// block; yours may well have one. A job holds it while it waits for its next iteration
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub carry: Option<Bytes>,
+
+    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: about a
+    /// 2048th of the budget]
+    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    pub region_size: Option<Bytes>,
+
+    /// How the jobs meet the device.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+
+    /// Write a report with pictures of the jobs' memory over time
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+
+    /// Write the report over a file that is there already, such as the last one (never over a trace that
+    /// is replayed)
+    #[arg(long, requires = "report")]
+    pub force: bool,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The devices by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceName {
+    /// The one in software.
+    Mock,
+    /// A CUDA device, by its number.
+    Cuda(u32),
+}
+
+pub(super) fn device(text: &str) -> Result<DeviceName, String> {
+    match text.strip_prefix("cuda:").map(str::parse) {
+        Some(Ok(number)) => Ok(DeviceName::Cuda(number)),
+        None if text == "mock" => Ok(DeviceName::Mock),
+        _ => Err("a device is mock or cuda:N, N counted from 0".to_owned()),
+    }
+}
+
+/// The simulated device.
+#[derive(Clone, Debug, Parser)]
+pub struct MachineArgs {
+    /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded on
+    /// a GPU, less for those of a CPU
+    #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
+    pub scale_time: f64,
+
+    /// How much of the device one launch keeps busy. A CPU trace does not tell: it is an assumption
+    /// on which all figures of throughput depend
+    #[arg(long, default_value_t = 0.6, value_parser = |s: &str| size::between(s, 0.001, 1.0), value_name = "U")]
+    pub utilisation: f64,
+
+    /// What a launch costs the host
+    #[arg(long, default_value = "5us", value_parser = size::duration, value_name = "DURATION")]
+    pub dispatch: Ticks,
+
+    /// Creating, mapping and unmapping memory takes the host no time. Otherwise it takes what it takes
+    /// CUDA on an A100: 29, 38 (and 2 for each region) and 34 us
+    #[arg(long)]
+    pub free_calls: bool,
+
+    /// How many launches of a job may be enqueued and not finished
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
+    pub run_ahead: u64,
+
+    /// Each launch's length is off by up to this many percent, at random
+    #[arg(long, default_value_t = 5.0, value_parser = |s: &str| size::between(s, 0.0, 100.0), value_name = "PERCENT")]
+    pub jitter: f64,
+
+    /// The seed of that randomness: the same seed gives the same outcome
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl MachineArgs {
+    /// As the replay takes it.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "parsed as 0.001..=1"
+        )]
+        let permille = (self.utilisation * 1000.0).round() as u16;
+        Machine {
+            time_scale: self.scale_time,
+            dispatch: self.dispatch,
+            memory_calls: if self.free_calls {
+                MemoryCallCosts::NONE
+            } else {
+                MemoryCallCosts::default()
+            },
+            run_ahead: self.run_ahead,
+            utilisation: Utilisation::new(permille).unwrap_or(Utilisation::FULL),
+            jitter: self.jitter / 100.0,
+            seed: self.seed,
+        }
+    }
+}
+
+/// The policies by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// Start when the waves fit together (time shift)
+    Zico,
+    /// Start when the peak fits beside the most that the others may still come to hold
+    Conservative,
+    /// Zico as published: sampled waves, up to the end of the other's iteration
+    ModelBased,
+    /// Start while all others are in their backward passes
+    TickTock,
+    /// Start if the peaks fit at once
+    Spatial,
+    /// Salus: one iteration at a time in each lane, in the order of asking
+    SalusPack,
+    /// Salus: the same, the job that has had the least memory x time first
+    SalusFair,
+    /// Salus: the same, the job with the shortest remaining time first
+    SalusSrtf,
+    /// Each job has a fixed share of the budget, in proportion to its peak
+    Static,
+    /// One iteration at a time, by turns
+    Exclusive,
+    /// No decision and no hand-over: each job keeps its own peak
+    Unmanaged,
+}
+
+impl From<PolicyName> for PolicyKind {
+    fn from(name: PolicyName) -> Self {
+        match name {
+            PolicyName::Zico => Self::Zico,
+            PolicyName::Conservative => Self::Conservative,
+            PolicyName::ModelBased => Self::ModelBased,
+            PolicyName::TickTock => Self::TickTock,
+            PolicyName::Spatial => Self::Spatial,
+            PolicyName::SalusPack => Self::SalusPack,
+            PolicyName::SalusFair => Self::SalusFair,
+            PolicyName::SalusSrtf => Self::SalusSrtf,
+            PolicyName::Static => Self::Static,
+            PolicyName::Exclusive => Self::Exclusive,
+            PolicyName::Unmanaged => Self::Unmanaged,
+        }
+    }
+}
+
+/// The kinds of hand-over by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HandOverName {
+    /// The host waits until the device has passed what used it
+    Fenced,
+    /// The new owner's stream waits for that on the device, and the host goes on
+    Ordered,
+    /// As fenced, and it leaves the addresses of all other jobs
+    Isolated,
+}
+
+impl From<HandOverName> for HandOver {
+    fn from(name: HandOverName) -> Self {
+        match name {
+            HandOverName::Fenced => Self::Fenced,
+            HandOverName::Ordered => Self::Ordered,
+            HandOverName::Isolated => Self::Isolated,
+        }
+    }
+}
