@@ -101,11 +101,11 @@ fn the_order_of_going_on_does_not_matter() {
             Block::new(lower, lower + 1 + next(8), 1 + next(30)).aligned(1 + next(3))
         })
         .collect();
-    let whole = Planner::new(&all).expect("valid").work(30_000).run();
-    assert_eq!(whole, Planner::new(&all).expect("valid").work(30_000).run());
+    let whole = Planner::new(&all).expect("valid").work(30_000_000).run();
+    assert_eq!(whole, Planner::new(&all).expect("valid").work(30_000_000).run());
     let mut planner = Planner::new(&all).expect("valid").work(0);
     let mut plan = planner.run();
-    planner = planner.work(977);
+    planner = planner.work(977_000);
     let mut heights = vec![plan.height];
     while plan.work < whole.work && !plan.proven {
         plan = planner.run();
