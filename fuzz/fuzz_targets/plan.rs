@@ -20,7 +20,7 @@ fuzz_target!(|input: (Vec<(u64, u64, u64, u64)>, u16, Option<u64>, Option<u64>, 
     };
     let blocks: Vec<Block> = values.iter().take(64).map(block).collect();
     let planner = match Planner::new(&blocks) {
-        Ok(planner) => planner.capacity(capacity).regions(region).work(u64::from(work)),
+        Ok(planner) => planner.capacity(capacity).regions(region).work(u64::from(work) << 8),
         Err(error) => {
             assert_eq!(check(&blocks, &vec![0; blocks.len()]), Err(error));
             return;

@@ -162,7 +162,8 @@ pub struct Plan {
     #[arg(short, long, value_parser = size::size, value_name = "SIZE|N")]
     pub capacity: Option<Bytes>,
 
-    /// How many steps to work at most; a step tries one block at one place, about a microsecond
+    /// How many steps to work at most; a step takes a nanosecond or a few. The first plan is made in any
+    /// case: 40 n log2 n steps at most for n blocks, seconds for a million
     #[arg(short, long, default_value_t = Planner::WORK, value_name = "N")]
     pub work: u64,
 
@@ -188,7 +189,7 @@ Examples:
   zico plan resnet50                      the height of the best plan, beside the bound and others
   zico plan gnmt --report plan.html       a picture of it
   zico plan A.csv --capacity 1048576      stop when it fits in so many bytes
-  zico plan A.csv --work 100000000        work up to some minutes
+  zico plan A.csv --work 100000000000     work up to some minutes
   zico plan dlrm --json | jq .offsets     where each block lies
 
 Exit codes:

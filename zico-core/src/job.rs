@@ -106,6 +106,12 @@ impl<D: Device> Job<D> {
     /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others
     /// as the device passes it.
     ///
+    /// An iteration of n allocations that has repeated is planned before this returns, once for each kind
+    /// and again, a few times, when blocks live longer than foreseen. That takes O(n log n) steps for any
+    /// lifetimes, of a few nanoseconds each, and no lock. Where there is no plan within these steps, the
+    /// iteration is placed as before. [`JobConfig::without_plans`](crate::JobConfig::without_plans) does
+    /// without.
+    ///
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {

@@ -19,6 +19,9 @@ pub struct Across {
     pub bound: u64,
 }
 
+/// The planner's steps for each block: enough for all fast plans.
+const EACH: u64 = 1 << 13;
+
 /// Operations at one moment, at most.
 const ORDER: u64 = 1 << 24;
 
@@ -33,7 +36,7 @@ pub fn across(first: &Trace, second: &Trace, shift: f64, page: u64) -> Result<Ac
     let both: Vec<Block> = one.iter().chain(&two).copied().collect();
     let mut changes: Vec<(u64, i64)> = Vec::new();
     for blocks in [&one, &two] {
-        let plan = Planner::new(blocks)?.regions(Some(page)).work(blocks.len() as u64 * 48).run();
+        let plan = Planner::new(blocks)?.regions(Some(page)).work(blocks.len() as u64 * EACH).run();
         changes.extend(pages(blocks, &plan.offsets, page));
     }
     changes.sort_unstable();
@@ -42,7 +45,7 @@ pub fn across(first: &Trace, second: &Trace, shift: f64, page: u64) -> Result<Ac
         Some(*held)
     });
     let apart = u64::try_from(most.max().unwrap_or(0)).unwrap_or(0) * page;
-    let plan = Planner::new(&both)?.work(both.len() as u64 * 48).run();
+    let plan = Planner::new(&both)?.work(both.len() as u64 * EACH).run();
     Ok(Across { apart, together: plan.height.next_multiple_of(page), bound: plan.lower_bound })
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -18,7 +18,10 @@ use crate::table::table;
 use crate::{Exit, Failure};
 
 /// How often a person sees how far it is, in steps.
-const SLICE: u64 = 1 << 16;
+const SLICE: u64 = 1 << 24;
+
+/// More blocks than this are not placed as in the literature too, which takes the square of their number.
+const COMPARED: usize = 1 << 14;
 
 /// Plans blocks and says how good the plan is.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -71,10 +74,10 @@ impl Input {
 
 /// Runs the planner in slices, so that a person can see how it goes on.
 fn work(args: &Args, blocks: &[Block]) -> Result<Plan, PlanError> {
+    let bar = progress(args.work);
     let mut planner = Planner::new(blocks)?
         .capacity(args.capacity.map(Bytes::value))
         .regions(args.region_size.map(Bytes::value));
-    let bar = progress(args.work);
     let mut left = args.work;
     loop {
         planner = planner.work(left.min(SLICE));
@@ -97,10 +100,13 @@ fn progress(steps: u64) -> ProgressBar {
     }
     let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr_with_hz(10));
     // A template that cannot be read leaves the default look.
-    let style = "planning, {msg} {wide_bar} {human_pos}/{human_len} steps, {eta} left at most";
+    let style = "planning, {msg} {spinner} {wide_bar} {human_pos}/{human_len} steps, {elapsed}";
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style);
     }
+    bar.set_message("first plan");
+    // The first plan of a million blocks takes seconds.
+    bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
 
@@ -121,6 +127,7 @@ pub(crate) struct Summary {
     pub(crate) proven: bool,
     pub(crate) seconds: f64,
     pub(crate) work: u64,
+    /// None where there are too many blocks for them.
     pub(crate) baselines: Vec<Known>,
     /// Of a trace: the bytes of persistent blocks, which lie elsewhere.
     pub(crate) persistent_bytes: Option<u64>,
@@ -144,6 +151,7 @@ impl Summary {
             let height = check(blocks, &baseline(blocks, of)?)?;
             Ok(Known { name: of.name(), height })
         };
+        let compared = Baseline::ALL.into_iter().filter(|_| blocks.len() <= COMPARED);
         let region = args.region_size.map(Bytes::value);
         let measure = |region| extent(blocks, &plan.offsets, region).map(|extent| extent.ratio());
         let capacity = args.capacity.map(Bytes::value);
@@ -158,7 +166,7 @@ impl Summary {
             proven: plan.proven,
             seconds,
             work: plan.work,
-            baselines: Baseline::ALL.into_iter().map(known).collect::<Result<_, PlanError>>()?,
+            baselines: compared.map(known).collect::<Result<_, PlanError>>()?,
             persistent_bytes: input.persistent.map(Bytes::value),
             extent: region.map(measure).transpose()?,
             ids: input.ids.clone(),
@@ -182,7 +190,9 @@ impl Summary {
         match self.capacity {
             Some(capacity) if self.feasible => format!("fits in {capacity}; {known}"),
             Some(capacity) if self.least > capacity => format!("no plan fits in {capacity}"),
-            Some(capacity) => format!("none found yet that fits in {capacity}; {known}"),
+            Some(capacity) => {
+                format!("none that fits in {capacity} found in {} steps; {known}", self.work)
+            }
             None => known,
         }
     }
@@ -204,6 +214,12 @@ impl Summary {
         row("lower bound", self.lower_bound);
         self.baselines.iter().for_each(|known| row(known.name, known.height));
         writeln!(out, "{heights}")?;
+        if self.blocks > COMPARED {
+            writeln!(
+                out,
+                "More than {COMPARED} blocks: not compared with the literature's placements"
+            )?;
+        }
         writeln!(out, "{} steps in {:.1} ms", self.work, self.seconds * 1e3)?;
         if let Some(bytes) = self.persistent_bytes {
             writeln!(out, "Persistent blocks, not in the plan: {}", Bytes::new(bytes))?;

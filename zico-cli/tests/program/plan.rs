@@ -53,7 +53,9 @@ fn a_capacity_that_is_too_small_is_said_to_be() {
     let output = zico(&["plan", path, "--capacity", "5"]);
     let text = stdout(&output);
     assert!(text.contains("no plan fits in 5"), "{text}");
-    assert_eq!(json(&["plan", path, "--capacity", "1KiB", "--work", "0", "--json"], 0)["work"], 0);
+    // The first plan is made in any case.
+    let plan = json(&["plan", path, "--capacity", "1KiB", "--work", "0", "--json"], 0);
+    assert!(plan["work"].as_u64().unwrap() <= 40 * 5 * 3);
 }
 
 #[test]
@@ -80,4 +82,35 @@ fn what_cannot_be_planned_is_refused_with_the_reason() {
     let large = file("large.csv", b"id,lower,upper,size\n1,0,5,18446744073709551615\n");
     refused(&["plan", large.to_str().unwrap()], &["cannot plan large.csv", "more than 2^64"]);
     refused(&["plan", "dlrm", "--capacity", "none"], &["no number"]);
+}
+
+/// Steps are counted, so that the machine does not matter.
+#[test]
+fn many_blocks_of_random_lifetimes_take_no_more_than_the_work() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("many.csv");
+    let mut state = 1_u64;
+    let mut random = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut rows = String::from("id,lower,upper,size\n");
+    let all = 100_000_u64;
+    for id in 0..all {
+        let lower = random(all);
+        let (upper, size) = (lower + 1 + random(all), 512 * (1 + random(199)));
+        rows.push_str(&format!("{id},{lower},{upper},{size}\n"));
+    }
+    fs::write(&path, rows).unwrap();
+    for work in [0, 10_000_000] {
+        let plan =
+            json(&["plan", path.to_str().unwrap(), "--work", &work.to_string(), "--json"], 0);
+        let steps = plan["work"].as_u64().unwrap();
+        assert!(steps <= work + (40 + 128) * all * 17, "{steps} of {work}");
+        assert!(plan["baselines"].as_array().unwrap().is_empty(), "they take the square");
+    }
+    let output = zico(&["plan", path.to_str().unwrap(), "--work", "0", "--capacity", "1MiB"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("no plan fits in 1048576") && text.contains("not compared"), "{text}");
 }

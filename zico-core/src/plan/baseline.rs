@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::greedy::{self, Fit, Order};
 use super::problem::Component;
+use super::work::Work;
 use super::{Block, PlanError};
 
 /// A known way to place blocks.
@@ -50,8 +51,9 @@ pub fn baseline(blocks: &[Block], baseline: Baseline) -> Result<Vec<u64>, PlanEr
             Baseline::SmartPoolBestFit => (Order::Size, Fit::Best),
             Baseline::SmartPoolFirstFit => (Order::Size, Fit::First),
         };
-        let placed = greedy::plan(&component, &greedy::order(&component, order), fit);
-        for (&id, offset) in component.ids.iter().zip(placed) {
+        let order = greedy::order(&component, order);
+        let placed = greedy::plan(&component, &order, fit, &mut Work::new(u64::MAX));
+        for (&id, offset) in component.ids.iter().zip(placed.into_iter().flatten()) {
             offsets[id as usize] = offset;
         }
     }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::problem::Component;
+use super::work::Work;
 
 /// In which order blocks are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,20 +35,21 @@ pub(super) fn order(c: &Component, order: Order) -> Vec<u32> {
     blocks
 }
 
-/// Places blocks in an order. O(n^2), with no list of conflicts.
-pub(super) fn plan(c: &Component, order: &[u32], fit: Fit) -> Vec<u64> {
+/// Places blocks in an order, within the work. O(n^2), with no list of conflicts.
+pub(super) fn plan(c: &Component, order: &[u32], fit: Fit, work: &mut Work) -> Option<Vec<u64>> {
     let mut offsets = alloc::vec![0; c.len()];
     // What is placed, by offset: sections, offset, end.
     let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
     for &i in order {
         let i = i as usize;
-        let offset = hole(c, &placed, i, fit);
+        let offset = hole(c, &placed, i, fit, work)?;
         offsets[i] = offset;
         let (from, to, end) = (c.from[i], c.to[i], offset + c.size[i]);
         let at = placed.partition_point(|other| other.offset < offset);
+        work.spend(1 + (placed.len() - at) as u64)?;
         placed.insert(at, Placed { from, to, offset, end });
     }
-    offsets
+    Some(offsets)
 }
 
 #[derive(Clone, Copy)]
@@ -58,10 +60,11 @@ struct Placed {
     end: u64,
 }
 
-fn hole(c: &Component, placed: &[Placed], block: usize, fit: Fit) -> u64 {
+fn hole(c: &Component, placed: &[Placed], block: usize, fit: Fit, work: &mut Work) -> Option<u64> {
     let (from, to, size) = (c.from[block], c.to[block], c.size[block]);
     let (mut top, mut best) = (0_u64, None);
     for other in placed {
+        work.spend(1)?;
         if other.from >= to || other.to <= from {
             continue;
         }
@@ -75,5 +78,5 @@ fn hole(c: &Component, placed: &[Placed], block: usize, fit: Fit) -> u64 {
         }
         top = top.max(other.end);
     }
-    best.map_or(top.next_multiple_of(c.align[block]), |(_, offset)| offset)
+    Some(best.map_or(top.next_multiple_of(c.align[block]), |(_, offset)| offset))
 }

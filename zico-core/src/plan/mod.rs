@@ -12,6 +12,9 @@
 //! any time, the same for the same blocks and the same work, and [`Planner::run`] can be called again to
 //! go on. Parts of the problem that no lifetime connects are planned by themselves.
 //!
+//! Work is counted in **steps**: one turn of an inner loop, a nanosecond or a few, whatever the size of the
+//! problem. So a bound on the work is one on the time, for any lifetimes.
+//!
 //! A [`Plan`] says how far from the bound it may be. [`check`] verifies offsets, whoever found them;
 //! [`baseline`] has the placements of the literature to compare with; [`Extent`] measures how closely the
 //! regions that a plan has in use follow the live bytes over time.
@@ -37,23 +40,32 @@
 
 mod baseline;
 mod check;
+mod cover;
 mod error;
+mod exact;
 mod extent;
 #[expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]
 mod greedy;
+#[expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]
+mod online;
 mod part;
 mod planner;
 mod problem;
 mod search;
+mod settle;
 #[expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]
 mod skyline;
 mod squeaky;
+mod work;
 
 pub use baseline::{Baseline, baseline};
 pub use check::check;
 pub use error::PlanError;
 pub use extent::{Extent, extent};
 pub use planner::{Plan, Planner};
+
+pub(crate) use cover::{Cover, Runs};
+pub(crate) use work::{Work, sorting};
 
 /// A block to be placed.
 ///
@@ -109,4 +121,4 @@ fn validate(blocks: &[Block]) -> Result<(), PlanError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

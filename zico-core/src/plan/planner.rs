@@ -1,9 +1,11 @@
 //! The planner.
 
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
-use super::part::Part;
+use super::part::{Means, Part};
 use super::problem::Component;
+use super::work::Work;
 use super::{Block, PlanError};
 
 /// Offsets for all blocks, and how good they are.
@@ -44,9 +46,9 @@ pub struct Planner {
 
 impl Planner {
     /// The work of a run unless told otherwise: of the order of a second.
-    pub const WORK: u64 = 1 << 20;
+    pub const WORK: u64 = 3 << 29;
 
-    /// A planner of these blocks, with a first plan: O(n log n) for lifetimes as iterations have them.
+    /// A planner of these blocks. O(n log n).
     ///
     /// # Errors
     /// A lifetime ends before it begins ([`PlanError::Backwards`]), an alignment is zero
@@ -72,8 +74,17 @@ impl Planner {
         self
     }
 
-    /// How many steps each [run](Self::run) may take. A step tries one block at one place, of the order of
-    /// a microsecond. A run may take a few more to end a fast plan that it has begun.
+    /// How many steps each [run](Self::run) may take. A step is one turn of an inner loop, of the order of a
+    /// nanosecond, whatever the size of the problem.
+    ///
+    /// A run takes more than these to end what it has begun, which for n blocks is one of these:
+    ///
+    /// * the first plan, which the first run makes in any case: 40 n log2 n at most. It is a fast plan or,
+    ///   where that takes longer, blocks are placed as they come;
+    /// * any other fast plan: 128 n log2 n at most, or it is given up, and with it all that are left;
+    /// * one block tried in the exact search, and what that refutes: at most 2^22 to look for reasons, and
+    ///   else about as many as there are blocks and no-goods;
+    /// * measuring the plans that are new, with [`Self::regions`]: 170 n log2 n at most.
     #[must_use]
     pub const fn work(mut self, steps: u64) -> Self {
         self.budget = steps;
@@ -81,7 +92,8 @@ impl Planner {
     }
 
     /// Among plans of one height prefer the one that has fewer regions of this size in use over time
-    /// ([`super::Extent`]): all fast plans are made and measured, right way up and upside down.
+    /// ([`super::Extent`]): fast plans are measured, right way up and upside down, as many as there is work
+    /// for.
     #[must_use]
     pub const fn regions(mut self, size: Option<u64>) -> Self {
         self.regions = size;
@@ -90,37 +102,84 @@ impl Planner {
 
     /// Works, or goes on working, and gives the best plan so far.
     pub fn run(&mut self) -> Plan {
-        if self.regions.is_some() {
-            self.parts.iter_mut().for_each(Part::all_tastes);
-        }
-        let mut work = self.budget;
-        while work > 0 {
-            let least = self.parts.iter().map(|part| part.least).max().unwrap_or(0);
-            if self.capacity.is_some_and(|capacity| capacity < least) {
-                break;
-            }
-            // What stays below the highest part anyway need not be lower.
-            let goal = self.capacity.unwrap_or(0).max(least);
-            let open = self.parts.iter_mut().filter(|part| part.can_improve(goal));
-            let Some(part) = open.max_by_key(|part| part.height) else { break };
-            part.improve(goal, self.capacity.is_some(), &mut work);
-        }
-        self.spent = self.spent.saturating_add(self.budget - work);
-        self.plan()
+        let mut work = Work::new(self.budget);
+        let means = Means::All { asked: self.capacity.is_some() };
+        self.prepare();
+        self.parts.iter_mut().for_each(|part| part.start(&mut work));
+        self.improve(means, &mut work);
+        self.plan(work)
     }
 
-    fn plan(&self) -> Plan {
-        let most = |value: fn(&Part) -> u64| self.parts.iter().map(value).max().unwrap_or(0);
-        let (height, lower_bound) = (most(|part| part.height), most(|part| part.bound));
-        let least = most(|part| part.least);
+    /// The best of the fast plans that can be made within some work; nothing if none can. Nothing is
+    /// searched. What comes on top is to measure regions.
+    pub(crate) fn fast(&mut self, mut work: Work) -> Option<Plan> {
+        self.prepare();
+        for part in &mut self.parts {
+            if part.best.is_empty() {
+                part.next_fast(part.allowance().min(work.left()), &mut work)?;
+            }
+        }
+        self.improve(Means::Fast, &mut work);
+        Some(self.plan(work))
+    }
+
+    /// The first fast plan; nothing if it takes too long.
+    pub(crate) fn first(&mut self) -> Option<Plan> {
+        let mut work = Work::new(0);
+        for part in &mut self.parts {
+            part.next_fast(part.allowance(), &mut work)?;
+        }
+        Some(self.plan(work))
+    }
+
+    /// Whether the exact search has begun.
+    #[cfg(test)]
+    pub(crate) fn has_searched(&self) -> bool {
+        self.parts.iter().any(Part::has_searched)
+    }
+
+    fn prepare(&mut self) {
+        if let Some(region) = self.regions {
+            self.parts.iter_mut().for_each(|part| part.prefer(region));
+        }
+    }
+
+    /// All parts have a plan by now.
+    fn improve(&mut self, means: Means, work: &mut Work) {
+        self.parts.iter_mut().for_each(|part| part.all_tastes(means, work));
+        let mut least = self.most(|part| part.least);
+        // The highest in front.
+        let mut open: BinaryHeap<(u64, usize)> =
+            self.parts.iter().enumerate().map(|(which, part)| (part.height, which)).collect();
+        while work.left() > 0 && self.capacity.is_none_or(|capacity| capacity >= least) {
+            // What stays below the highest part anyway need not be lower.
+            let goal = self.capacity.unwrap_or(0).max(least);
+            let Some((_, which)) = open.pop() else { break };
+            let part = &mut self.parts[which];
+            // The goal only rises: a part that has reached it is done.
+            if part.can_improve(goal) {
+                part.improve(goal, means, work);
+                least = least.max(part.least);
+                open.push((part.height, which));
+            }
+        }
+    }
+
+    fn most(&self, value: impl Fn(&Part) -> u64) -> u64 {
+        self.parts.iter().map(value).max().unwrap_or(0)
+    }
+
+    fn plan(&mut self, mut work: Work) -> Plan {
+        let (height, least) = (self.most(|part| part.height), self.most(|part| part.least));
+        let lower_bound = self.most(|part| part.component.bound);
         let mut offsets = alloc::vec![0; self.blocks.len()];
-        for part in &self.parts {
-            let settled = self.regions.map(|region| part.settled(&self.blocks, region, height));
-            let placed = settled.as_ref().unwrap_or(&part.best);
-            for (&id, &offset) in part.component.ids.iter().zip(placed) {
+        for part in &mut self.parts {
+            let placed = part.chosen(&self.blocks, height, &mut work);
+            for (&id, offset) in part.component.ids.iter().zip(placed) {
                 offsets[id as usize] = offset;
             }
         }
+        self.spent = self.spent.saturating_add(work.spent());
         Plan { offsets, height, lower_bound, least, proven: height == least, work: self.spent }
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Component {
     pub(super) to: Vec<u32>,
     /// The bytes alive in each section.
     pub(super) live: Vec<u64>,
+    /// The largest live sum: no plan is lower.
+    pub(super) bound: u64,
 }
 
 impl Component {
@@ -53,25 +55,18 @@ impl Component {
         };
         let (from, to, sections) = sections(&of(|b| b.lower), &of(|b| b.upper));
         let size = of(|b| b.size);
-        let mut live = alloc::vec![0; sections];
-        for (i, &bytes) in size.iter().enumerate() {
-            live[from[i] as usize..to[i] as usize].iter_mut().for_each(|sum| *sum += bytes);
-        }
+        let live = live(&size, &from, &to, sections);
+        let bound = live.iter().copied().max().unwrap_or(0);
         let (align, life) = (of(|b| b.align), of(|b| b.upper - b.lower));
-        Self { ids, size, align, life, from, to, live }
+        Self { ids, size, align, life, from, to, live, bound }
     }
 
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// The largest live sum: no plan is lower.
-    pub(super) fn bound(&self) -> u64 {
-        self.live.iter().copied().max().unwrap_or(0)
-    }
-
-    /// How many pairs of blocks conflict, each counted twice.
-    pub(super) fn conflicts(&self) -> u64 {
+    /// With how many others each block conflicts. O(n).
+    pub(super) fn conflicts(&self) -> Vec<u64> {
         // Those alive where a block begins, and those that begin while it lives.
         let mut begun = alloc::vec![0_u64; self.live.len() + 1];
         let mut ended = begun.clone();
@@ -84,13 +79,25 @@ impl Component {
             ended[s] += ended[s - 1];
         }
         let of = |i: usize| begun[self.to[i] as usize - 1] - ended[self.from[i] as usize] - 1;
-        (0..self.len()).map(of).sum()
+        (0..self.len()).map(of).collect()
     }
 
     /// The height of offsets.
     pub(super) fn height(&self, offsets: &[u64]) -> u64 {
         offsets.iter().zip(&self.size).map(|(offset, size)| offset + size).max().unwrap_or(0)
     }
+}
+
+/// The bytes alive in each section. O(n), however many sections the blocks live through.
+fn live(size: &[u64], from: &[u32], to: &[u32], sections: usize) -> Vec<u64> {
+    let (mut begin, mut end) = (alloc::vec![0; sections + 1], alloc::vec![0; sections + 1]);
+    for (i, &bytes) in size.iter().enumerate() {
+        begin[from[i] as usize] += bytes;
+        end[to[i] as usize] += bytes;
+    }
+    let mut sum = 0_u64;
+    let sections = begin.iter().zip(&end).take(sections);
+    sections.map(|(begin, end)| (sum = sum - end + begin, sum).1).collect()
 }
 
 /// The sections of lifetimes, and how many there are. A section ends where a block ends after one
@@ -131,7 +138,7 @@ mod tests {
         assert_eq!(all[0].ids, [0, 1, 2]);
         assert_eq!(all[0].live, [2, 2]);
         assert_eq!((&all[0].from[..], &all[0].to[..]), (&[0, 0, 1][..], &[2, 1, 2][..]));
-        assert_eq!(all[0].conflicts(), 4);
+        assert_eq!(all[0].conflicts(), [2, 1, 1]);
         assert_eq!(all[1].ids, [3]);
     }
 }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::problem::Component;
 use super::skyline::{self, Taste};
+use super::work::Work;
 
 #[derive(Debug)]
 pub(super) struct Wheel {
@@ -21,19 +22,20 @@ impl Wheel {
         Self { weight: alloc::vec![1; blocks], turns: 0, random: 0x2545_f491_4f6c_dd1d }
     }
 
-    /// The next plan.
-    pub(super) fn turn(&mut self, c: &Component) -> Vec<u64> {
+    /// The next plan, if there is one within the work.
+    pub(super) fn turn(&mut self, c: &Component, work: &mut Work) -> Option<Vec<u64>> {
+        work.spend(c.len() as u64)?;
         self.turns += 1;
         if self.turns.is_multiple_of(4) {
             let weight: Vec<u32> = (0..c.len()).map(|_| 16 + self.chance()).collect();
-            return skyline::plan(c, Taste::Area, &weight);
+            return skyline::plan(c, Taste::Area, &weight, work);
         }
-        let offsets = skyline::plan(c, Taste::Largest, &self.weight);
-        let top = c.bound() - c.bound() / 64;
+        let offsets = skyline::plan(c, Taste::Largest, &self.weight, work)?;
+        let top = c.bound - c.bound / 64;
         for (i, weight) in self.weight.iter_mut().enumerate() {
             *weight += u32::from(offsets[i] + c.size[i] > top);
         }
-        offsets
+        Some(offsets)
     }
 
     /// 0 to 3, from an xorshift.

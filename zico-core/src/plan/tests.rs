@@ -7,6 +7,22 @@ use super::problem::Component;
 use super::skyline::{self, Taste};
 use super::*;
 
+/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a block.
+pub(crate) fn at_random(blocks: u64, live: usize) -> Vec<Block> {
+    let mut random = fastrand::Rng::with_seed(blocks);
+    let mut all: Vec<Block> = Vec::new();
+    let mut alive = Vec::new();
+    for lower in 0..blocks {
+        all.push(Block::new(lower, blocks, 512 * random.u64(1..200)));
+        alive.push(all.len() - 1);
+        if alive.len() > live {
+            let ends = alive.swap_remove(random.usize(0..alive.len()));
+            all[ends].upper = lower + 1;
+        }
+    }
+    all
+}
+
 fn blocks(all: &[(u64, u64, u64)]) -> Vec<Block> {
     all.iter().map(|&(lower, upper, size)| Block::new(lower, upper, size)).collect()
 }
@@ -85,11 +101,11 @@ fn the_order_of_going_on_does_not_matter() {
             Block::new(lower, lower + 1 + next(8), 1 + next(30)).aligned(1 + next(3))
         })
         .collect();
-    let whole = Planner::new(&all).expect("valid").work(30_000).run();
-    assert_eq!(whole, Planner::new(&all).expect("valid").work(30_000).run());
+    let whole = Planner::new(&all).expect("valid").work(30_000_000).run();
+    assert_eq!(whole, Planner::new(&all).expect("valid").work(30_000_000).run());
     let mut planner = Planner::new(&all).expect("valid").work(0);
     let mut plan = planner.run();
-    planner = planner.work(977);
+    planner = planner.work(977_000);
     let mut heights = vec![plan.height];
     while plan.work < whole.work && !plan.proven {
         plan = planner.run();
@@ -154,8 +170,96 @@ fn a_valley_that_is_gone_is_not_filled() {
     let blocks = lives.map(|(lower, upper, size)| Block::new(lower, upper, size));
     for component in Component::all(&blocks) {
         for taste in Taste::ALL {
-            let plan = skyline::plan(&component, taste, &alloc::vec![1; component.len()]);
+            let weight = alloc::vec![1; component.len()];
+            let plan = skyline::plan(&component, taste, &weight, &mut Work::new(u64::MAX));
+            let plan = plan.expect("work enough");
             assert!(check(&blocks, &plan).is_ok(), "{taste:?}: {plan:?}");
+        }
+    }
+}
+
+/// What a plan may take: for each block and binary digit of their number.
+fn within(blocks: usize, times: u64, spent: u64, budget: u64) {
+    let most = budget + times * sorting(blocks);
+    assert!(spent <= most, "{blocks} blocks: {spent} steps are more than {most}");
+}
+
+#[test]
+fn the_first_plan_is_bounded_for_any_lifetimes() {
+    for n in [1000, 2000, 4000, 8000, 32_000] {
+        for live in [10, n / 8, n / 2] {
+            let all = at_random(n, usize::try_from(live).expect("few"));
+            let plan = Planner::new(&all).expect("valid").work(0).run();
+            assert_eq!(check(&all, &plan.offsets), Ok(plan.height));
+            within(all.len(), 40, plan.work, 0);
+        }
+    }
+}
+
+/// All begin before any ends, or all end together, or one lies within the other.
+#[test]
+fn lifetimes_of_one_form_are_planned_within_the_same_bound() {
+    type Form = fn(u64, u64) -> (u64, u64);
+    let n = 8000_u64;
+    let forms: [Form; 4] = [
+        |i, n| (i, n + i),
+        |i, n| (i, n),
+        |i, n| (i, 2 * n - i),
+        |i, n| (i % 2 * n, i % 2 * n + 1 + i),
+    ];
+    for form in forms {
+        let block = |i| {
+            let (lower, upper) = form(i, n);
+            Block::new(lower, upper, 1 + i * 7919 % 1009)
+        };
+        let all: Vec<Block> = (0..n).map(block).collect();
+        let plan = Planner::new(&all).expect("valid").work(0).run();
+        assert_eq!(check(&all, &plan.offsets), Ok(plan.height));
+        within(all.len(), 40, plan.work, 0);
+    }
+}
+
+#[test]
+fn a_run_takes_no_more_than_its_work_and_a_plan() {
+    for (n, live) in [(300, 20), (2000, 250)] {
+        let all = at_random(n, live);
+        for budget in [0, 1, 1000, 300_000, 3_000_000, 30_000_000] {
+            for regions in [None, Some(2 << 20)] {
+                let mut planner = Planner::new(&all).expect("valid").work(budget).regions(regions);
+                let (first, second) = (planner.run(), planner.run());
+                let times = 128 + if regions.is_some() { 170 } else { 0 };
+                within(all.len(), times, first.work, budget);
+                within(all.len(), times, second.work - first.work, budget);
+            }
+        }
+    }
+}
+
+#[test]
+fn how_work_is_dealt_out_does_not_matter_to_the_search() {
+    let all = at_random(60, 12);
+    let whole = Planner::new(&all).expect("valid").work(40_000_000).run();
+    let mut planner = Planner::new(&all).expect("valid").work(10_000);
+    let mut plan = planner.run();
+    while !plan.proven && plan.work < whole.work {
+        plan = planner.run();
+    }
+    assert!(planner.has_searched());
+    assert_eq!((plan.height, plan.least), (whole.height, whole.least));
+}
+
+#[test]
+fn fast_plans_end_with_the_work_and_search_nothing() {
+    let all = at_random(1000, 125);
+    let mut last = u64::MAX;
+    for work in [0, 50_000, 200_000, 1_000_000, 100_000_000] {
+        let mut planner = Planner::new(&all).expect("valid");
+        let plan = planner.fast(Work::new(work));
+        assert!(!planner.has_searched());
+        assert_eq!(plan.is_some(), work >= 200_000, "{work}");
+        if let Some(plan) = plan {
+            assert!(plan.work <= work && plan.height <= last);
+            last = plan.height;
         }
     }
 }

@@ -10,11 +10,15 @@ use alloc::vec::Vec;
 
 use super::layout::{Entry, Layout, Stay};
 use super::pages::touched;
+use crate::plan::{Cover, Runs, Work, sorting};
 
 /// A gap is short if it is no longer than so many allocations ...
 const SHORT: usize = 8;
 /// ... or than this part of the iteration.
 const SHORT_PART: usize = 32;
+
+/// What closing gaps takes at most, in steps for each allocation and binary digit of their number.
+const STEPS: u64 = 64;
 
 /// The gap that a block leaves behind.
 #[derive(Clone, Copy, Default)]
@@ -22,23 +26,49 @@ struct Gap {
     /// Before which allocation it begins, and before which all of its pages are in use again.
     from: usize,
     to: usize,
-    pages: u32,
-    /// Some of its pages are not in use again.
+    pages: u64,
+    /// How many runs of its pages are not in use again.
     open: u32,
 }
 
-/// Marks the entries that leave short gaps, and notes what the iteration holds at its peak. O(n log n), and O(pages of all blocks).
-pub(super) fn close(layout: &mut Layout, page_shift: u32) {
+/// What closing the gaps of so many allocations takes at most.
+pub(super) const fn most(allocations: usize) -> u64 {
+    sorting(allocations).saturating_mul(STEPS)
+}
+
+/// Marks the entries that leave short gaps, the shortest first, as far as there is work, and notes what the
+/// iteration holds at its peak. O(n log n) steps, and with them as many as there is work.
+///
+/// Pages that the same blocks lie in count as one.
+pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
     let all = layout.entries.len();
-    let (mut gaps, mut used) = sweep(layout, page_shift);
+    // Ends of blocks are sorted and found, and so are gaps.
+    work.count(8 * sorting(all));
+    let pages = |entry: &Entry| {
+        let pages = touched(page_shift, entry.start, entry.size);
+        (*pages.start() as u64, *pages.end() as u64 + 1)
+    };
+    let runs = Runs::new(layout.entries.iter().map(pages));
+    let places: Vec<(usize, usize)> =
+        layout.entries.iter().map(|entry| runs.of(pages(entry))).collect();
+    let touches: u64 = places.iter().map(|&(first, end)| (end - first) as u64).sum();
+    // Each block comes, goes, and leaves what others take up.
+    if work.spend(4 * touches).is_none() {
+        layout.peak = narrow(peak(layout, &places, runs, work));
+        return;
+    }
+    let (mut gaps, mut used) = sweep(layout, &places, &runs);
     let most = used.iter().copied().max().unwrap_or(0);
-    layout.peak = most;
+    layout.peak = narrow(most);
     let short = SHORT.max(all / SHORT_PART);
     let is_short = |gap: &Gap| gap.pages > 0 && gap.open == 0 && gap.to - gap.from <= short;
     let mut order: Vec<usize> = (0..all).filter(|&slot| is_short(&gaps[slot])).collect();
     order.sort_by_key(|&slot| (gaps[slot].to - gaps[slot].from, slot));
     for slot in order {
         let Gap { from, to, pages, .. } = core::mem::take(&mut gaps[slot]);
+        if work.spend(2 * (to - from) as u64).is_none() {
+            return;
+        }
         let moments = &mut used[from..to];
         if moments.iter().all(|&used| used + pages <= most) {
             moments.iter_mut().for_each(|used| *used += pages);
@@ -47,33 +77,53 @@ pub(super) fn close(layout: &mut Layout, page_shift: u32) {
     }
 }
 
+fn narrow(pages: u64) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
+/// The slots that are free before an allocation of the same iteration.
+fn before(layout: &Layout, number: usize) -> impl Iterator<Item = usize> {
+    layout.ends(number).filter(move |_| number > 0)
+}
+
+/// The most pages in use at one moment: O(n log n), however many pages blocks have.
+fn peak(layout: &Layout, places: &[(usize, usize)], runs: Runs, work: &mut Work) -> u64 {
+    let (mut cover, mut most) = (Cover::new(runs), 0);
+    work.count(2 * layout.entries.len() as u64 * cover.steps());
+    for (number, &place) in places.iter().enumerate() {
+        before(layout, number).for_each(|slot| cover.remove(places[slot]));
+        cover.add(place);
+        most = most.max(cover.covered());
+    }
+    most
+}
+
 /// The gap that each block leaves, and how many pages are in use after each allocation.
-fn sweep(layout: &Layout, page_shift: u32) -> (Vec<Gap>, Vec<u32>) {
+fn sweep(layout: &Layout, places: &[(usize, usize)], runs: &Runs) -> (Vec<Gap>, Vec<u64>) {
     let all = layout.entries.len();
-    let height = usize::try_from(layout.height >> page_shift).map_or(0, |pages| pages + 1);
-    // For each page how many blocks it has, and who left it empty: several, if they end at one moment.
-    let (mut blocks, mut left) = (vec![0_u32; height], vec![Vec::new(); height]);
+    // For each run of pages how many blocks it has, and who left it empty: several, if they end at one
+    // moment.
+    let (mut blocks, mut left) = (vec![0_u32; runs.len()], vec![Vec::new(); runs.len()]);
     let (mut gaps, mut used) = (vec![Gap::default(); all], Vec::with_capacity(all));
-    let mut in_use = 0;
-    let touched = |entry: &Entry| touched(page_shift, entry.start, entry.size);
-    for (number, entry) in layout.entries.iter().enumerate() {
-        let before = || layout.ends(number).filter(|_| number > 0);
-        for page in before().flat_map(|slot| touched(&layout.entries[slot])) {
-            blocks[page] -= 1;
-            in_use -= u32::from(blocks[page] == 0);
+    let mut in_use = 0_u64;
+    let touched = |slot: usize| places[slot].0..places[slot].1;
+    for number in 0..all {
+        for run in before(layout, number).flat_map(touched) {
+            blocks[run] -= 1;
+            in_use -= if blocks[run] == 0 { runs.width(run) } else { 0 };
         }
-        for slot in before() {
+        for slot in before(layout, number) {
             let gap = &mut gaps[slot];
             gap.from = number;
-            for page in touched(&layout.entries[slot]).filter(|&page| blocks[page] == 0) {
-                (gap.pages, gap.open) = (gap.pages + 1, gap.open + 1);
-                left[page].push(slot);
+            for run in touched(slot).filter(|&run| blocks[run] == 0) {
+                (gap.pages, gap.open) = (gap.pages + runs.width(run), gap.open + 1);
+                left[run].push(slot);
             }
         }
-        for page in touched(entry) {
-            blocks[page] += 1;
-            in_use += u32::from(blocks[page] == 1);
-            for slot in left[page].drain(..) {
+        for run in touched(number) {
+            blocks[run] += 1;
+            in_use += if blocks[run] == 1 { runs.width(run) } else { 0 };
+            for slot in left[run].drain(..) {
                 gaps[slot].open -= 1;
                 gaps[slot].to = number;
             }

@@ -5,16 +5,30 @@ use alloc::vec::Vec;
 use super::gaps;
 use crate::arena::Slot;
 use crate::habits::{Habit, NONE};
-use crate::plan::{Block, Plan, PlanError, Planner, check};
+use crate::plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
 use crate::signature::Signature;
 
-/// So many times the number of blocks are the steps that a planner may take: as many as all fast plans
-/// need. The exact search is for those who have time.
-const FAST_PLANS: u64 = 48;
+/// What fast plans take at most, in steps for each block and binary digit of their number: all 44 of them
+/// for lifetimes as iterations have them, of which resnet50 needs 25, and the other recorded ones three.
+pub(super) const PLANS: u64 = 320;
 
-/// An iteration of more allocations gets the first plan that there is: a fast one takes up to the square of
-/// their number where lifetimes are unlike those of training, half a second for ten of them at 20,000.
+/// An iteration of more allocations gets the first plan that there is.
 const MANY: usize = 1 << 14;
+
+/// Why an iteration gets no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlan {
+    /// Its blocks cannot be planned, or the plan was none.
+    Refused(PlanError),
+    /// Not even one plan was made within the work.
+    TooLong,
+}
+
+impl From<PlanError> for NoPlan {
+    fn from(error: PlanError) -> Self {
+        Self::Refused(error)
+    }
+}
 
 /// How long a block occupies its place, the shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +89,8 @@ pub(crate) struct Layout {
     pub(super) lower_bound: u64,
     /// The most pages that are in use at one moment.
     pub(super) peak: u32,
+    /// The steps that it took to make it.
+    pub(super) steps: u64,
 }
 
 /// An allocation, and its slot.
@@ -107,26 +123,30 @@ impl Entry {
 impl Layout {
     /// Plans an iteration of these allocations, with few regions of `page` bytes in use over time.
     ///
-    /// O(n log n) for lifetimes as iterations have them, about [`FAST_PLANS`] times over at worst.
-    pub(super) fn new(needs: &[Need], page: u64) -> Result<Self, PlanError> {
+    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLANS`] for the plans, 170 to measure
+    /// the regions of ten, and 90 for gaps, for each slot and binary digit of their number. A fast plan for
+    /// which there is no work left is not made, and the exact search is for those who have time.
+    pub(super) fn new(needs: &[Need], page: u64) -> Result<Self, NoPlan> {
         let all = needs.len() as u64;
         let mut blocks: Vec<Block> =
             (0..).zip(needs).map(|(number, need)| need.block(number, all)).collect();
         // The second slots come behind all first ones.
         let in_turn = needs.iter().filter(|need| need.stay == Stay::InTurn);
         blocks.extend(in_turn.map(|need| need.block(0, all)));
-        let planner = Planner::new(&blocks)?;
-        let mut planner = if needs.len() > MANY {
-            planner.work(0)
+        let mut planner = Planner::new(&blocks)?;
+        let plan = if needs.len() > MANY {
+            planner.first()
         } else {
-            let work = (blocks.len() as u64).saturating_mul(FAST_PLANS);
-            planner.regions(Some(page)).work(work)
+            planner = planner.regions(Some(page));
+            planner.fast(Work::new(sorting(blocks.len()).saturating_mul(PLANS)))
         };
-        let plan = planner.run();
+        let plan = plan.ok_or(NoPlan::TooLong)?;
         // All that keeps blocks apart rests on this.
         check(&blocks, &plan.offsets)?;
         let mut layout = Self::of(needs, &plan);
-        gaps::close(&mut layout, page.trailing_zeros());
+        let mut work = Work::new(gaps::most(needs.len()));
+        gaps::close(&mut layout, page.trailing_zeros(), &mut work);
+        layout.steps = plan.work.saturating_add(work.spent());
         Ok(layout)
     }
 
@@ -160,7 +180,8 @@ impl Layout {
         }
         let Plan { height, lower_bound, .. } = *plan;
         let signature = Signature::default();
-        Self { entries, seconds, signature, told: None, times: 0, height, lower_bound, peak: 0 }
+        let (told, times, peak, steps) = (None, 0, 0, 0);
+        Self { entries, seconds, signature, told, times, height, lower_bound, peak, steps }
     }
 
     /// All slots, second ones included.

@@ -1,10 +1,11 @@
 //! What an iteration that has ended teaches: whether its like is to be planned.
 
 use alloc::vec::Vec;
+// A count that nothing else rests on: no interleaving of it is worth to be explored.
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::layout::{Layout, Need, Stay};
+use super::layout::{Layout, Need, NoPlan, Stay};
 use crate::habits::{Habit, Habits, NONE};
-use crate::plan::PlanError;
 use crate::signature::Signature;
 use crate::sync::Arc;
 
@@ -19,6 +20,8 @@ const TIMES: u32 = 4;
 pub(super) struct Seen {
     signatures: [Option<Signature>; 8],
     next: usize,
+    /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no more.
+    pub(super) too_long: Arc<AtomicU32>,
 }
 
 impl Seen {
@@ -40,6 +43,7 @@ pub(crate) struct Lesson {
     told: Option<u64>,
     /// How often it has been planned before.
     times: u32,
+    too_long: Arc<AtomicU32>,
 }
 
 impl Lesson {
@@ -53,6 +57,9 @@ impl Lesson {
     ) -> Option<Self> {
         let now = habits.so_far();
         if now.is_empty() || now.len() > MOST {
+            return None;
+        }
+        if seen.too_long.load(Ordering::Relaxed) >= TIMES {
             return None;
         }
         let known = layouts.iter().map(|(layout, _)| layout).find(|layout| layout.is_of(now));
@@ -82,16 +89,21 @@ impl Lesson {
             known.entries.iter().zip(&needs).all(|(entry, need)| entry.stay == need.stay)
         };
         let is_news = !known.is_some_and(is_foreseen);
-        is_news.then_some(Self { needs, signature, told, times })
+        let too_long = Arc::clone(&seen.too_long);
+        is_news.then_some(Self { needs, signature, told, times, too_long })
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.
     ///
     /// # Errors
-    /// If its blocks are more, or larger, than can be planned.
-    pub(crate) fn plan(self, page: u64) -> Result<Layout, PlanError> {
-        let Self { needs, signature, told, times } = self;
-        let mut layout = Layout::new(&needs, page)?;
+    /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
+    pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
+        let Self { needs, signature, told, times, too_long } = self;
+        let plan = Layout::new(&needs, page);
+        if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
+            too_long.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut layout = plan?;
         (layout.signature, layout.told, layout.times) = (signature, told, times);
         Ok(layout)
     }

@@ -385,3 +385,4 @@ fn blocks_that_lie_elsewhere_do_not_count() {
 
 mod gaps;
 mod random;
+mod steps;

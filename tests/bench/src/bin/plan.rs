@@ -25,9 +25,9 @@ use zico_mock::bundled;
 use zico_mock::trace::Trace;
 
 /// Steps between two looks at the clock.
-const SLICE: u64 = 4096;
+const SLICE: u64 = 1 << 20;
 /// A file that takes more steps than this is given up.
-const MOST: u64 = 1 << 26;
+const MOST: u64 = 1 << 34;
 const RUNS: usize = 7;
 const REGION: u64 = 2 << 20;
 

@@ -45,6 +45,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use super::problem::Component;
+use super::work::{Work, sorting};
 pub(super) use conflicts::Conflicts;
 use nogoods::NoGoods;
 use order::Orders;
@@ -54,6 +55,10 @@ use state::{Mark, State};
 
 /// How many nodes the first attempts may go to, or twice as many as there are blocks.
 const PATIENCE: u64 = 1500;
+
+/// For so many steps a reason is looked for why a block cannot be where it has been placed. None of
+/// MiniMalloc's hard problems needs as many.
+const REASONS: u64 = 1 << 22;
 
 /// No block, no set.
 const NONE: u32 = u32::MAX;
@@ -132,8 +137,11 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(ground: &Ground<'_>) -> Self {
+    /// O(n log n).
+    pub(super) fn new(ground: &Ground<'_>, work: &mut Work) -> Self {
         let n = ground.component.len();
+        // The orders.
+        work.count(5 * sorting(n) + ground.component.live.len() as u64);
         let words = n.div_ceil(64);
         let mut search = Self {
             state: State::new(ground),
@@ -150,7 +158,7 @@ impl Search {
             patience: 0,
             descending: true,
         };
-        search.restart(ground);
+        search.restart(ground, work);
         search
     }
 
@@ -159,25 +167,27 @@ impl Search {
         &self.state.least
     }
 
-    /// Goes on for as many steps as `work` has, which it counts down: one for each block tried.
-    pub(super) fn run(&mut self, ground: &Ground<'_>, work: &mut u64) -> Outcome {
-        while *work > 0 {
+    /// Goes on: tries as many blocks as `turn` has, which it counts down, within the work. The last of them
+    /// may take more than is left.
+    pub(super) fn run(&mut self, ground: &Ground<'_>, turn: &mut u64, work: &mut Work) -> Outcome {
+        while *turn > 0 && work.left() > 0 {
             if self.descending {
                 if self.state.left.is_empty() {
                     return Outcome::Found;
                 }
                 if self.patience == 0 {
-                    self.restart(ground);
+                    self.restart(ground, work);
                 }
                 self.patience -= 1;
-                self.open(ground);
+                self.open(ground, work);
             }
-            *work -= 1;
-            self.descending = match self.choose() {
-                Some(child) if self.descend(ground, child) => true,
+            *turn -= 1;
+            work.count(1);
+            self.descending = match self.choose(work) {
+                Some(child) if self.descend(ground, child, work) => true,
                 Some(_) => false,
                 None => {
-                    if !self.close(ground) {
+                    if !self.close(ground, work) {
                         return Outcome::Impossible;
                     }
                     false
@@ -191,17 +201,18 @@ impl Search {
     }
 
     /// Takes everything back and begins in another order.
-    fn restart(&mut self, ground: &Ground<'_>) {
+    fn restart(&mut self, ground: &Ground<'_>, work: &mut Work) {
+        work.count(self.state.raised.len() as u64 + sorting(ground.component.len()));
         while let Some(node) = self.nodes.pop() {
             if node.current != usize::MAX {
                 while self.state.lower(node.mark).is_some() {}
-                self.state.remove(ground, self.children[node.current].block, node.mark);
+                self.state.remove(ground, self.children[node.current].block, node.mark, work);
             }
         }
         self.children.clear();
         self.sleepers.clear();
         self.sets.clear();
-        self.nogoods.thin();
+        self.nogoods.thin(work);
         let n = ground.component.len() as u64;
         self.patience = (2 * n).max(PATIENCE) * (10 + self.orders.rounds() as u64) / 10;
         self.places = self.orders.next();
@@ -209,17 +220,19 @@ impl Search {
     }
 
     /// A new node.
-    fn open(&mut self, ground: &Ground<'_>) {
+    fn open(&mut self, ground: &Ground<'_>, work: &mut Work) {
         let key = |&block: &u32| (self.state.end(ground, block), self.places[block as usize]);
         let Some(star) = self.state.left.iter().copied().min_by_key(key) else { return };
         let end = self.state.end(ground, star);
         let children = self.children.len();
         let conflicts = ground.conflicts.of(star as usize).iter().copied();
         let (placed, least) = (&self.state.placed, &self.state.least);
+        work.count((self.state.left.len() + conflicts.len()) as u64);
         let rivals = conflicts.filter(|&c| !placed[c as usize] && least[c as usize] < end);
         self.children.extend(rivals.chain([star]).map(|block| Child { block, why: NONE }));
         self.children[children..]
             .sort_unstable_by_key(|c| (least[c.block as usize], self.places[c.block as usize]));
+        work.count(sorting(self.children.len() - children));
         self.nodes.push(Node {
             star,
             children,
@@ -232,9 +245,10 @@ impl Search {
 
     /// The next child to try at the last node. If there is none, the node is refuted, and `blame` has
     /// what it is blamed on.
-    fn choose(&mut self) -> Option<usize> {
+    fn choose(&mut self, work: &mut Work) -> Option<usize> {
         let node = self.nodes.last()?;
         let children = &self.children[node.children..];
+        work.count(children.len() as u64);
         let open = |child: &Child| child.why == NONE;
         let starred = |child: &Child| child.block == node.star && child.why != NONE;
         if !children.iter().any(starred) {
@@ -247,6 +261,7 @@ impl Search {
         loop {
             let of = |child: &&Child| child.why != NONE && self.blame.has(child.block);
             let refuted: Vec<u32> = children.iter().filter(of).map(|child| child.why).collect();
+            work.count((children.len() + refuted.len() * self.words) as u64);
             if refuted.len() == united {
                 break;
             }
@@ -261,9 +276,10 @@ impl Search {
 
     /// Tries a child of the last node. False if it is refuted at once, and then all is as it was before,
     /// at this node or at one before it.
-    fn descend(&mut self, ground: &Ground<'_>, child: usize) -> bool {
+    fn descend(&mut self, ground: &Ground<'_>, child: usize, work: &mut Work) -> bool {
         let block = self.children[child].block;
-        if room::buried(ground, &self.state, block, &mut self.blame) {
+        if room::buried(ground, &self.state, block, &mut self.blame, work) {
+            work.count(self.words as u64);
             self.refute(child);
             return false;
         }
@@ -278,29 +294,38 @@ impl Search {
             offset: self.state.least[child.block as usize],
             why: child.why,
         }));
-        self.state.place(ground, block);
-        if self.oversleep(ground)
-            || self.nogoods.hit(&self.state, mark, &mut self.blame)
-            || self.room.short(ground, &self.state, mark, &mut self.blame)
-        {
+        work.count((self.children.len() - first) as u64);
+        self.state.place(ground, block, work);
+        // Whatever work is left: what is found must not depend on how it is dealt out.
+        let mut reasons = Work::new(REASONS);
+        let refuted = self.oversleep(ground, &mut reasons)
+            || self.nogoods.hit(&self.state, mark, &mut self.blame, work)
+            || self.room.short(ground, &self.state, mark, &mut self.blame, &mut reasons);
+        work.count(reasons.spent());
+        if refuted {
             self.blame.members().for_each(|block| self.orders.accuse(block));
-            self.back(ground);
+            self.back(ground, work);
             return false;
         }
         true
     }
 
-    /// Raises the sleepers. True if one has nothing left that could hold it up.
-    fn oversleep(&mut self, ground: &Ground<'_>) -> bool {
+    /// Raises the sleepers, as far as the work goes. True if one has nothing left that could hold it up.
+    fn oversleep(&mut self, ground: &Ground<'_>, work: &mut Work) -> bool {
         let c = ground.component;
         let mut rose = true;
         while rose {
             rose = false;
+            work.count(self.sleepers.len() as u64);
             for (which, sleeper) in (0..).zip(&self.sleepers) {
                 let i = sleeper.block as usize;
                 if self.state.placed[i] || self.state.floor[i] > sleeper.offset {
                     continue;
                 }
+                if work.left() == 0 {
+                    return false;
+                }
+                work.count(1 + ground.conflicts.of(i).len() as u64);
                 let end = sleeper.offset + c.size[i];
                 let under = ground.conflicts.of(i).iter().copied().filter(|&other| {
                     !self.state.placed[other as usize] && self.state.least[other as usize] < end
@@ -320,10 +345,11 @@ impl Search {
     }
 
     /// Refutes the last node with what is in `blame`. False if nothing is left to try.
-    fn close(&mut self, ground: &Ground<'_>) -> bool {
+    fn close(&mut self, ground: &Ground<'_>, work: &mut Work) -> bool {
         let bounds = self.lesson();
+        work.count((self.words + self.sleepers.len() + 2 * bounds.len()) as u64);
         self.drop_node();
-        let going_on = self.back(ground);
+        let going_on = self.back(ground, work);
         self.nogoods.learn(&self.state, &bounds);
         going_on
     }
@@ -344,12 +370,13 @@ impl Search {
     }
 
     /// Takes back placements up to and with the last one that is at fault for `blame`. False if none is.
-    fn back(&mut self, ground: &Ground<'_>) -> bool {
+    fn back(&mut self, ground: &Ground<'_>, work: &mut Work) -> bool {
         while let Some(node) = self.nodes.last_mut() {
             let (child, mark, sleepers) = (node.current, node.mark, node.sleepers);
             node.current = usize::MAX;
             let block = self.children[child].block;
             let mut at_fault = self.blame.has(block);
+            work.count((self.state.raised.len() - mark.raised + self.words) as u64);
             while let Some(raised) = self.state.lower(mark) {
                 if !self.blame.has(raised.block) {
                     continue;
@@ -364,7 +391,7 @@ impl Search {
                 }
             }
             self.sleepers.truncate(sleepers);
-            self.state.remove(ground, block, mark);
+            self.state.remove(ground, block, mark, work);
             if at_fault {
                 self.blame.add(block);
                 self.refute(child);

@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use super::super::work::{Work, sorting};
 use super::set::Set;
 use super::state::{Mark, State};
 
@@ -34,19 +35,28 @@ impl NoGoods {
     }
 
     /// Whether one of them has come true since `mark`: its blocks go into `blame`.
-    pub(super) fn hit(&mut self, state: &State, mark: Mark, blame: &mut [u64]) -> bool {
+    pub(super) fn hit(
+        &mut self,
+        state: &State,
+        mark: Mark,
+        blame: &mut [u64],
+        work: &mut Work,
+    ) -> bool {
         for raised in &state.raised[mark.raised..] {
+            work.count(1);
             let block = raised.block as usize;
             let mut k = 0;
             while let Some(&(which, offset)) = self.watched[block].get(k) {
+                work.count(1);
                 if state.least[block] < offset {
                     k += 1;
                     continue;
                 }
                 let nogood = &mut self.all[which as usize];
-                let low =
-                    nogood.bounds.iter().find(|&&(b, offset)| state.least[b as usize] < offset);
-                if let Some(&(other, offset)) = low {
+                let is_low = |&(b, offset): &(u32, u64)| state.least[b as usize] < offset;
+                let low = nogood.bounds.iter().position(is_low);
+                work.count(low.unwrap_or(nogood.bounds.len()) as u64);
+                if let Some((other, offset)) = low.map(|low| nogood.bounds[low]) {
                     self.watched[block].swap_remove(k);
                     self.watched[other as usize].push((which, offset));
                 } else {
@@ -70,10 +80,11 @@ impl NoGoods {
     }
 
     /// Forgets half of too many: the least used, the longest of these first. Nothing may be placed.
-    pub(super) fn thin(&mut self) {
+    pub(super) fn thin(&mut self, work: &mut Work) {
         if self.all.len() <= MOST {
             return;
         }
+        work.count(sorting(self.all.len()) + self.watched.len() as u64);
         self.all.sort_by_key(|nogood| (core::cmp::Reverse(nogood.used), nogood.bounds.len()));
         self.all.truncate(MOST / 2);
         self.watched.iter_mut().for_each(Vec::clear);

@@ -30,10 +30,7 @@ impl Orders {
         let life = |i: usize| u128::from(c.life[i]);
         let size = |i: usize| u128::from(c.size[i]);
         let spans = |i: usize| u128::from(c.to[i] - c.from[i]);
-        let fullest = |i: usize| {
-            let live = &c.live[c.from[i] as usize..c.to[i] as usize];
-            u128::from(live.iter().copied().max().unwrap_or(0))
-        };
+        let fullest = |i: usize| u128::from(ground.conflicts.fullest(i));
         let area = |i: usize| life(i).saturating_mul(size(i));
         let places = [
             ranks(n, |i| [life(i), area(i), fullest(i)]),

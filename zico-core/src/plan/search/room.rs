@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::super::work::{Work, sorting};
 use super::set::Set;
 use super::state::{Mark, State};
 use super::{Ground, NONE};
@@ -24,14 +25,17 @@ impl Room {
     /// section go into `blame`, without those that would be too many by more than they weigh.
     ///
     /// This is the bound of a single machine with release times, for every section and every r at once.
+    /// Where the work ends before all is looked at, nothing is known to be short.
     pub(super) fn short(
         &mut self,
         ground: &Ground<'_>,
         state: &State,
         mark: Mark,
         blame: &mut [u64],
+        work: &mut Work,
     ) -> bool {
         let c = ground.component;
+        work.count((state.raised.len() - mark.raised) as u64);
         // Only where lowest offsets rose can anything be short that was not before.
         let (mut from, mut to, mut over, mut up_to) = (NONE, 0, u64::MAX, 0);
         for raised in &state.raised[mark.raised..] {
@@ -52,10 +56,15 @@ impl Room {
                 self.order.push((!state.least[i], block));
             }
         }
+        work.count(state.left.len() as u64 + u64::from(to - from) + sorting(self.order.len()));
         self.order.sort_unstable();
         for k in 0..self.order.len() {
             let i = self.order[k].1 as usize;
             let (first, last) = (c.from[i].max(from) as usize, c.to[i].min(to) as usize);
+            if work.spend(1 + (last - first) as u64).is_none() {
+                work.count(work.left());
+                return false;
+            }
             let mut most = 0;
             for load in &mut self.load[first..last] {
                 *load += c.size[i];
@@ -68,6 +77,7 @@ impl Room {
                 let stacked = self.order[..=k].iter().map(|pair| pair.1);
                 // Where even nothing could begin so high, one of them stays to blame.
                 let excess = (most + least - ground.capacity).min(most);
+                work.count((k + last - first) as u64);
                 accuse(ground, stacked, section, excess, blame);
                 return true;
             }
@@ -77,13 +87,21 @@ impl Room {
 }
 
 /// Whether all that is left of some section cannot lie above `block` at its lowest offset.
-pub(super) fn buried(ground: &Ground<'_>, state: &State, block: u32, blame: &mut [u64]) -> bool {
+pub(super) fn buried(
+    ground: &Ground<'_>,
+    state: &State,
+    block: u32,
+    blame: &mut [u64],
+    work: &mut Work,
+) -> bool {
     let (c, i) = (ground.component, block as usize);
     let room = ground.capacity.saturating_sub(state.least[i]);
     let sections = c.from[i]..c.to[i];
+    work.count(sections.len() as u64);
     let Some(section) = sections.into_iter().find(|&s| state.remaining[s as usize] > room) else {
         return false;
     };
+    work.count(state.left.len() as u64);
     let others = state.left.iter().copied().filter(|&other| other != block);
     accuse(ground, others, section, state.remaining[section as usize] - room, blame);
     blame.add(block);

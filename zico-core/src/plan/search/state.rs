@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::super::work::Work;
 use super::{Ground, NONE};
 
 /// A lowest offset before it was raised.
@@ -62,8 +63,9 @@ impl State {
     }
 
     /// Places a block at its lowest offset, beneath all that conflict with it and are left.
-    pub(super) fn place(&mut self, ground: &Ground<'_>, block: u32) {
+    pub(super) fn place(&mut self, ground: &Ground<'_>, block: u32, work: &mut Work) {
         let (c, i) = (ground.component, block as usize);
+        work.count((ground.conflicts.of(i).len() + (c.to[i] - c.from[i]) as usize) as u64);
         self.placed[i] = true;
         self.left.swap_remove(self.position[i] as usize);
         if let Some(&moved) = self.left.get(self.position[i] as usize) {
@@ -106,11 +108,13 @@ impl State {
     }
 
     /// Takes back the placement of a block, once all that it raised is lowered.
-    pub(super) fn remove(&mut self, ground: &Ground<'_>, block: u32, mark: Mark) {
+    pub(super) fn remove(&mut self, ground: &Ground<'_>, block: u32, mark: Mark, work: &mut Work) {
+        work.count((self.pushed.len() - mark.pushed) as u64);
         for (other, before) in self.pushed.drain(mark.pushed..).rev() {
             self.floor[other as usize] = before;
         }
         let (c, i) = (ground.component, block as usize);
+        work.count(u64::from(c.to[i] - c.from[i]));
         self.placed[i] = false;
         for bytes in &mut self.remaining[c.from[i] as usize..c.to[i] as usize] {
             *bytes += c.size[i];

@@ -9,12 +9,13 @@ use super::super::{Block, check};
 use super::*;
 
 /// Searches the first component of some blocks for a plan up to a height.
-fn search(blocks: &[Block], capacity: u64, mut work: u64) -> Outcome {
+fn search(blocks: &[Block], capacity: u64, mut turn: u64) -> Outcome {
     let component = Component::all(blocks).remove(0);
-    let conflicts = Conflicts::new(&component);
+    let conflicts = Conflicts::listed(&component);
     let ground = Ground { component: &component, conflicts: &conflicts, capacity };
-    let mut search = Search::new(&ground);
-    let outcome = search.run(&ground, &mut work);
+    let mut work = Work::new(u64::MAX);
+    let mut search = Search::new(&ground, &mut work);
+    let outcome = search.run(&ground, &mut turn, &mut work);
     if outcome == Outcome::Found {
         let within = |&id: &u32| blocks[id as usize];
         let found: Vec<Block> = component.ids.iter().map(within).collect();
@@ -68,7 +69,7 @@ fn it_finds_a_plan_exactly_if_there_is_one() {
         let blocks = few(&mut random, if case % 2 == 0 { 1..2 } else { 1..5 });
         let mut least = u64::MAX;
         exhaustive(&blocks, &mut alloc::vec![None; blocks.len()], 0, &mut least);
-        let bound = Component::all(&blocks)[0].bound();
+        let bound = Component::all(&blocks)[0].bound;
         for capacity in bound..=least {
             let expected = if capacity < least { Outcome::Impossible } else { Outcome::Found };
             assert_eq!(search(&blocks, capacity, u64::MAX), expected, "{capacity}: {blocks:?}");
