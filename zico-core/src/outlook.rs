@@ -25,6 +25,10 @@ use crate::units::{Progress, Regions};
 /// The shapes that are kept; the one that was seen least recently goes.
 const SHAPES: usize = 8;
 
+/// Until so many iterations have ended the margin is at least one of so many parts of the promise.
+const LEARNING: u64 = 3;
+const LEARNING_PART: u32 = 64;
+
 /// Which shape an iteration has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
@@ -170,9 +174,12 @@ impl Outlook {
         self.now.as_ref()?.claim_from(progress)
     }
 
-    /// ... and with the margin that iterations have shown to need.
+    /// ... and with the margin that iterations have shown to need. The first few have shown little yet: how
+    /// long blocks live is learned meanwhile, and so they are placed otherwise than before.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
-        Some(self.promised(progress)?.saturating_add(self.margin.regions()))
+        let promised = self.promised(progress)?;
+        let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
+        Some(promised.saturating_add(self.margin.regions().max(learning)))
     }
 
     /// The largest claim of any iteration lately: room for as much has to be left for the job.
