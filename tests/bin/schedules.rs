@@ -80,7 +80,9 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}\noptions: --seeds N --from N --jobs A..B --threads N --all --only KIND --plain; --seed N --shrink");
+            eprintln!(
+                "{error}\noptions: --seeds N --from N --jobs A..B --threads N --all --only KIND --plain; --seed N --shrink"
+            );
             return ExitCode::from(2);
         }
     };
@@ -96,7 +98,9 @@ fn main() -> ExitCode {
 /// One run in full. Whether it passed.
 fn one(seed: u64, options: &Options) -> bool {
     let mut setup = Setup::draw(seed, options.jobs.clone());
-    if options.shrink && let Err(Failure { kind, .. }) = schedules::run_setup(&setup, None) {
+    if options.shrink
+        && let Err(Failure { kind, .. }) = schedules::run_setup(&setup, None)
+    {
         setup = schedules::shrink(&setup, kind);
     }
     println!("{setup}");

@@ -45,6 +45,8 @@ pub enum Kind {
     NotWoken,
     /// There is enough, and a job has been told that there is no memory.
     Told,
+    /// A job has been refused what is reserved for it.
+    Floor,
     /// A job has been told of another one's trouble with the device.
     Device,
     /// The oracle has seen two owners of a byte, or memory in use that is not there.
@@ -100,9 +102,9 @@ pub fn run_setup(setup: &Setup, trace: Option<&mut Vec<String>>) -> Result<Outco
 pub fn shrink(setup: &Setup, kind: Kind) -> Setup {
     let mut smallest = setup.clone();
     loop {
-        let smaller = smallest.smaller().into_iter().find(|smaller| {
-            matches!(run_setup(smaller, None), Err(failure) if failure.kind == kind)
-        });
+        let smaller = smallest.smaller().into_iter().find(
+            |smaller| matches!(run_setup(smaller, None), Err(failure) if failure.kind == kind),
+        );
         match smaller {
             Some(smaller) => smallest = smaller,
             None => return smallest,

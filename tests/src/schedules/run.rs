@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use zico_core::{
-    AllocError, Begin, BeginError, Block, Bytes, Device as _, Job, JoinError, Lifetime, Pool, PoolConfig,
-    Request, Ticks,
+    AllocError, Begin, BeginError, Block, Bytes, Device as _, Job, JoinError, Lifetime, Pool,
+    PoolConfig, Request, Ticks,
 };
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Utilisation};
 
@@ -221,7 +221,8 @@ impl Run<'_> {
                 let set = self.pool.set_budget(budget);
                 self.note(|| format!("set_budget({budget}): {set:?}"));
                 if let Ok(status) = set {
-                    self.most = before.target.saturating_add(before.pending).at_least(status.target);
+                    self.most =
+                        before.target.saturating_add(before.pending).at_least(status.target);
                 }
             }
             10 if self.rng.u8(..4) == 0 => {
@@ -272,17 +273,34 @@ impl Run<'_> {
                 return Ok(());
             }
         };
-        let actor = &mut self.actors[who];
-        actor.waits = None;
+        self.actors[who].waits = None;
         match done {
             Done::Yes | Done::Later => {}
+            Done::Wait(_, why) | Done::Told(why) if self.is_within_floor(who, op) => {
+                let text = format!("job {who} at {}: {why}", Self::name(op));
+                return Err(self.failure(Kind::Floor, text));
+            }
             Done::Wait(generation, why) => {
-                actor.waits = Some((generation, why));
+                self.actors[who].waits = Some((generation, why));
                 self.note(|| format!("job {who} has to wait at {}", Self::name(op)));
             }
             Done::Told(why) => return self.told(who, op, &why),
         }
         Ok(())
+    }
+
+    /// Whether what a job asks for, and all that it has, is no more than is reserved for it. Where its
+    /// iterations are detected it may have to wait for one to begin.
+    fn is_within_floor(&self, who: usize, op: Option<Op>) -> bool {
+        let (script, Actor { job, mute, .. }) = (&self.setup.scripts[who], &self.actors[who]);
+        match (op, job) {
+            (Some(Op::Alloc(_, bytes, _)), Some(job)) if script.floor > 0 => {
+                let held = job.held().total().value() / REGION.value();
+                let detects = script.marks == Marks::Detected;
+                held + cost(bytes) <= script.floor && !detects && mute.is_none()
+            }
+            _ => false,
+        }
     }
 
     fn name(op: Option<Op>) -> String {
@@ -340,9 +358,9 @@ impl Run<'_> {
             // "It helps to try again when an iteration has ended."
             Err(JoinError::FloorNotFree { floor, .. }) => {
                 let others = self.actors.iter().enumerate();
-                let alone = others.filter(|&(other, _)| other != who).all(|(_, actor)| {
-                    actor.state != State::Goes || actor.job.is_none()
-                });
+                let alone = others
+                    .filter(|&(other, _)| other != who)
+                    .all(|(_, actor)| actor.state != State::Goes || actor.job.is_none());
                 if alone && self.device.idle() {
                     return Done::Told(format!("no floor of {floor}"));
                 }
@@ -519,7 +537,8 @@ impl Run<'_> {
         actor.state = State::Over;
         actor.waits = None;
         actor.inside = false;
-        let lives: Vec<Live> = actor.slots.drain(..).flatten().chain(actor.given.drain(..)).collect();
+        let lives: Vec<Live> =
+            actor.slots.drain(..).flatten().chain(actor.given.drain(..)).collect();
         lives.into_iter().for_each(|live| self.disown(who, live.elsewhere, live.claim));
         self.note(|| format!("job {who} leaves"));
         drop(self.actors[who].job.take());

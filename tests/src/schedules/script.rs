@@ -193,7 +193,8 @@ impl Writer<'_> {
             if varies {
                 wave = self.wave();
             }
-            if let (Carry::Before, Some(old)) = (carry, carried.take_if(|_| carry == Carry::Before)) {
+            if let (Carry::Before, Some(old)) = (carry, carried.take_if(|_| carry == Carry::Before))
+            {
                 self.ops.push(Op::Free(old));
             }
             let start = self.ops.len();
