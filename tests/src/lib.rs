@@ -7,6 +7,7 @@ pub mod cuda;
 pub mod hook;
 pub mod patterns;
 pub mod schedules;
+pub mod storm;
 pub mod waves;
 pub mod world;
 
