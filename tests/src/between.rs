@@ -78,6 +78,11 @@ impl<D: Device> Between<D> {
         self.mute.lock().unwrap_or_else(PoisonError::into_inner).retain(|&other| other != stream);
     }
 
+    /// All streams take events again.
+    pub fn unmute_all(&self) {
+        self.mute.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Whether a stream takes no events.
     pub fn is_mute(&self, stream: D::Stream) -> bool {
         self.mute.lock().unwrap_or_else(PoisonError::into_inner).contains(&stream)
