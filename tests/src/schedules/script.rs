@@ -178,7 +178,9 @@ impl Writer<'_> {
         }
         let varies = self.rng.u8(..6) == 0;
         let iterations = self.rng.usize(1..=6);
-        let sleeps = (self.rng.u8(..8) == 0).then(|| self.rng.usize(..iterations));
+        // One whose iterations are detected is in one for as long as nobody knows better.
+        let sleeps = self.rng.u8(..8) == 0 && marks != Marks::Detected;
+        let sleeps = sleeps.then(|| self.rng.usize(..iterations));
         let dies = mark && self.rng.u8(..12) == 0;
         let mut wave = self.wave();
         for iteration in 0..iterations {

@@ -183,7 +183,7 @@ impl Inner {
     /// Does the next step of a job's routine. Whether it could be done.
     pub(super) fn routine(&self, i: usize) -> bool {
         let Some((_, stay)) = self.active(i) else { return false };
-        let routine = if i % 2 == 0 { &ROUTINE } else { &LOOP };
+        let routine = if i.is_multiple_of(2) { &ROUTINE } else { &LOOP };
         let (step, running) = {
             let mut state = self.state();
             let Some(tenant) = state.tenant(i) else { return false };
