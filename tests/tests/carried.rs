@@ -195,7 +195,7 @@ fn an_idle_job_that_holds_something_stops_nobody() {
 fn jobs_without_iterations_that_wait_for_each_other_are_told() {
     let (device, pool) = pool(8);
     let jobs = ["A", "B", "C"].map(|name| join(&device, &pool, name));
-    jobs.iter().for_each(|job| drop(job.alloc(iteration(2)).unwrap()));
+    jobs.iter().for_each(|job| _ = job.alloc(iteration(2)).unwrap());
     let told = (0..4).any(|_| {
         pool.poll().unwrap();
         jobs.iter().any(|job| matches!(job.alloc(iteration(4)), Err(AllocError::OutOfMemory(_))))

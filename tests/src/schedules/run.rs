@@ -274,9 +274,12 @@ impl Run<'_> {
             }
         };
         self.actors[who].waits = None;
+        let told = matches!(done, Done::Told(_));
         match done {
             Done::Yes | Done::Later => {}
-            Done::Wait(_, why) | Done::Told(why) if self.is_within_floor(who, op) => {
+            Done::Wait(_, why) | Done::Told(why)
+                if self.is_within_floor(who, op) && (told || self.nothing_drains()) =>
+            {
                 let text = format!("job {who} at {}: {why}", Self::name(op));
                 return Err(self.failure(Kind::Floor, text));
             }
@@ -301,6 +304,10 @@ impl Run<'_> {
             }
             _ => false,
         }
+    }
+
+    fn nothing_drains(&self) -> bool {
+        self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
     }
 
     fn name(op: Option<Op>) -> String {
