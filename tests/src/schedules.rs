@@ -21,9 +21,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod bound;
+mod calls;
 mod run;
 mod script;
 mod setup;
+mod verdict;
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -17,18 +17,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+mod call;
+mod end;
+mod routine;
 mod step;
+
+pub use call::Call;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zico_core::{
-    AllocError, Begin, BudgetError, Bytes, Class, Features, HandOver, Job, JobConfig, Lifetime,
-    Planning, Pool, PoolConfig, Request, Ticks,
+    BudgetError, Bytes, Class, Features, HandOver, Job, JobConfig, Planning, Pool, PoolConfig,
+    Ticks,
 };
 use zico_mock::{
-    FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError, MockStream, Operations,
-    Utilisation,
+    FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError, MockStream, Utilisation,
 };
 
 use crate::between::{Between, BetweenError};
@@ -48,111 +52,6 @@ const DEPTH: u32 = 2;
 
 type Dev = Between<Faulty<MockDevice>>;
 type DevError = BetweenError<FaultyError<MockError>>;
-
-/// One thing that happens.
-#[derive(Clone, Debug)]
-pub enum Call {
-    /// Join if not there, else leave with whatever is live.
-    JoinOrLeave(usize),
-    /// Begin an iteration if idle, else end it.
-    BeginOrEnd(usize),
-    /// Allocate.
-    Alloc {
-        /// Who.
-        job: usize,
-        /// How much.
-        kib: u64,
-        /// At a multiple of two to this power.
-        align: u32,
-        /// For how long; none if that is to be learned.
-        lifetime: Option<Lifetime>,
-    },
-    /// Ask for something beyond all bounds.
-    Absurd {
-        /// Who.
-        job: usize,
-        /// For what.
-        what: u8,
-    },
-    /// The job's stream, or the other one of it, takes no events from now on, or takes them again.
-    Mute {
-        /// Whose.
-        job: usize,
-        /// The other one.
-        side: bool,
-    },
-    /// The job does nothing for so many calls, whatever is asked of it.
-    Idle {
-        /// Who.
-        job: usize,
-        /// How long.
-        calls: u8,
-    },
-    /// At the so manieth call of the device from now on this happens, in the middle of whatever makes it.
-    During {
-        /// After so many calls of the device.
-        skip: u8,
-        /// Before that call is made, or after.
-        before: bool,
-        /// What.
-        call: Box<Call>,
-    },
-    /// Free one of the live blocks, then try to free it again.
-    Free {
-        /// Who.
-        job: usize,
-        /// Which, modulo the number of live blocks.
-        which: usize,
-    },
-    /// Enqueue work on a stream of its own that uses one of the live blocks.
-    UseElsewhere {
-        /// Who.
-        job: usize,
-        /// Which, modulo the number of live blocks.
-        which: usize,
-        /// How long the work runs.
-        micros: u64,
-    },
-    /// Enqueue work.
-    Launch {
-        /// Whose.
-        job: usize,
-        /// How long it runs.
-        micros: u64,
-    },
-    /// Let the device run for so long.
-    Advance {
-        /// How long.
-        micros: u64,
-    },
-    /// Go on with the iterations that a job does again and again, alike unless something else comes
-    /// between.
-    Routine {
-        /// Who.
-        job: usize,
-        /// So many steps, or until one cannot be done now.
-        steps: usize,
-    },
-    /// Poll the pool.
-    Poll,
-    /// Give memory back to the device until no more than so much is held.
-    Trim {
-        /// How much.
-        mib: u64,
-    },
-    /// Change the budget.
-    SetBudget {
-        /// To so much.
-        mib: u64,
-    },
-    /// From now on calls of these operations fail so often.
-    Fail {
-        /// Which.
-        operations: Operations,
-        /// Of 1000 calls.
-        permille: u16,
-    },
-}
 
 /// A pool on a device that may fail, its jobs, and what the model knows of them.
 pub struct World(Arc<Inner>);
@@ -386,98 +285,6 @@ impl Inner {
         let leased = charged - draining;
         assert!(leased + unused <= most.value(), "the floors are there: {books}");
         tenants().for_each(|(_, tenant)| tenant.check());
-    }
-
-    /// Nothing fails any more.
-    fn all_is_well(&self) {
-        self.state().during.clear();
-        self.pool.device().inner().set_plan(FaultPlan::none());
-        self.pool.device().unmute_all();
-    }
-
-    /// All end their iterations and keep what they have. Each in turn has one more, or is refused.
-    fn each_can_go_on(&self) {
-        self.all_is_well();
-        let jobs: Vec<Arc<Job<Dev>>> = (0..self.jobs).filter_map(|i| self.job(i)).collect();
-        for job in &jobs {
-            job.withdraw();
-            let _ = job.end();
-        }
-        let settle = || {
-            self.device.run_until_idle();
-            self.pool.poll().unwrap();
-        };
-        let one = Request::new(REGION, Lifetime::Iteration);
-        for job in &jobs {
-            settle();
-            let begun = (0..4).find_map(|_| match job.begin() {
-                Ok(Begin::Wait(_)) => {
-                    settle();
-                    None
-                }
-                done => Some(done),
-            });
-            match begun {
-                Some(Ok(_)) => {}
-                Some(Err(_)) => continue,
-                None => {
-                    panic!("nothing runs, and {job:?} may not begin:\n{}", self.pool.snapshot())
-                }
-            }
-            let block = (0..4).find_map(|_| match job.alloc(one) {
-                Err(AllocError::Busy(_)) => {
-                    settle();
-                    None
-                }
-                done => Some(done),
-            });
-            match block {
-                Some(Ok(block)) => job.free(block).unwrap(),
-                Some(Err(_)) => {}
-                None => panic!("nothing else runs, and {job:?} waits:\n{}", self.pool.snapshot()),
-            }
-            job.end().unwrap();
-        }
-    }
-
-    /// All free all they have: what they hold then is for good reason nothing.
-    fn nothing_live_nothing_held(&self) {
-        for i in 0..self.jobs {
-            if let Some(tenant) = self.state().tenant(i) {
-                tenant.idle = 0;
-            }
-            while self.state().tenant(i).is_some_and(|tenant| tenant.has_blocks()) {
-                self.free(i, 0);
-            }
-            if let Some(job) = self.job(i) {
-                let _ = job.end();
-            }
-        }
-        self.device.run_until_idle();
-        (0..2).for_each(|_| self.pool.poll().unwrap());
-        for i in 0..self.jobs {
-            let held = self.job(i).map(|job| job.held().total());
-            assert!(held.is_none_or(Bytes::is_zero), "nothing is live: {}", self.pool.snapshot());
-        }
-    }
-
-    fn end(&self) {
-        self.each_can_go_on();
-        self.nothing_live_nothing_held();
-        for i in 0..self.jobs {
-            let is_there = self.state().tenants[i].is_some();
-            if is_there {
-                self.join_or_leave(i);
-            }
-        }
-        self.check();
-        self.pool.poll().unwrap();
-        self.device.run_until_idle();
-        self.pool.poll().unwrap();
-        self.check();
-        let books = self.pool.snapshot();
-        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
-        assert_eq!(self.pool.budget_status().pending, Bytes::ZERO);
     }
 }
 

@@ -4,14 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use zico_core::{
-    AllocError, Begin, BeginError, Block, Bytes, Device as _, Job, JoinError, Lifetime, Pool,
-    PoolConfig, Request, Ticks,
-};
-use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Utilisation};
+use zico_core::{Block, Bytes, Device as _, Job, Pool, PoolConfig, Ticks};
+use zico_mock::{Claim, MockConfig, MockDevice, MockStream};
 
-use super::bound::cost;
-use super::script::{Ending, Marks, Op};
+use super::script::Op;
 use super::{Failure, Kind, Setup};
 use crate::between::Between;
 use crate::waves::{REGION, regions};
@@ -30,16 +26,16 @@ pub struct Outcome {
 }
 
 /// A live block.
-struct Live {
-    block: Block,
-    claim: Claim,
-    elsewhere: bool,
-    cost: u64,
-    stays: bool,
+pub(super) struct Live {
+    pub(super) block: Block,
+    pub(super) claim: Claim,
+    pub(super) elsewhere: bool,
+    pub(super) cost: u64,
+    pub(super) stays: bool,
 }
 
 /// What becomes of a step.
-enum Done {
+pub(super) enum Done {
     Yes,
     /// Not now: to be asked again when the generation is another than this.
     Wait(u32, String),
@@ -50,44 +46,44 @@ enum Done {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Goes,
     Sleeps,
     Over,
 }
 
 /// One job.
-struct Actor {
-    at: usize,
-    state: State,
-    job: Option<Arc<Job<Dev>>>,
-    stream: MockStream,
-    side: MockStream,
-    slots: Vec<Option<Live>>,
+pub(super) struct Actor {
+    pub(super) at: usize,
+    pub(super) state: State,
+    pub(super) job: Option<Arc<Job<Dev>>>,
+    pub(super) stream: MockStream,
+    pub(super) side: MockStream,
+    pub(super) slots: Vec<Option<Live>>,
     /// To be freed by another thread.
-    given: Vec<Live>,
+    pub(super) given: Vec<Live>,
     /// The generation at which it was told to wait, and what it was told.
-    waits: Option<(u32, String)>,
-    inside: bool,
-    iterations: u32,
+    pub(super) waits: Option<(u32, String)>,
+    pub(super) inside: bool,
+    pub(super) iterations: u32,
     /// What it holds beside what persists, and the most of that in its iterations so far, in regions.
-    now: u64,
-    shown: u64,
-    most: u64,
+    pub(super) now: u64,
+    pub(super) shown: u64,
+    pub(super) most: u64,
     /// The step at which its stream takes events again.
-    mute: Option<u64>,
+    pub(super) mute: Option<u64>,
 }
 
 pub(super) struct Run<'a> {
-    setup: &'a Setup,
-    rng: Rng,
-    device: MockDevice,
-    pool: Pool<Dev>,
-    actors: Vec<Actor>,
-    trace: Option<RefCell<&'a mut Vec<String>>>,
-    outcome: Outcome,
+    pub(super) setup: &'a Setup,
+    pub(super) rng: Rng,
+    pub(super) device: MockDevice,
+    pub(super) pool: Pool<Dev>,
+    pub(super) actors: Vec<Actor>,
+    pub(super) trace: Option<RefCell<&'a mut Vec<String>>>,
+    pub(super) outcome: Outcome,
     /// The most that may be held, since the budget was changed last.
-    most: Bytes,
+    pub(super) most: Bytes,
 }
 
 /// Runs a setup to its end.
@@ -292,25 +288,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether what a job asks for, and all that it has, is no more than is reserved for it. Where its
-    /// iterations are detected it may have to wait for one to begin.
-    fn is_within_floor(&self, who: usize, op: Option<Op>) -> bool {
-        let (script, Actor { job, mute, .. }) = (&self.setup.scripts[who], &self.actors[who]);
-        match (op, job) {
-            (Some(Op::Alloc(_, bytes, _)), Some(job)) if script.floor > 0 => {
-                let held = job.held().total().value() / REGION.value();
-                let detects = script.marks == Marks::Detected;
-                held + cost(bytes) <= script.floor && !detects && mute.is_none()
-            }
-            _ => false,
-        }
-    }
-
-    fn nothing_drains(&self) -> bool {
-        self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
-    }
-
-    fn name(op: Option<Op>) -> String {
+    pub(super) fn name(op: Option<Op>) -> String {
         op.map_or("the end".to_owned(), |op| op.to_string().trim().to_owned())
     }
 
@@ -328,227 +306,6 @@ impl Run<'_> {
         }
         self.leave(who);
         Ok(())
-    }
-
-    /// Whether its iteration takes more than any before while another one runs: both hold what the other
-    /// needs, and nobody could know.
-    fn is_excused(&self, who: usize, op: Option<Op>) -> bool {
-        let detects = |who: usize| self.setup.scripts[who].marks == Marks::Detected;
-        let others = (0..self.actors.len()).filter(|&other| other != who);
-        let alone = !others.into_iter().any(|other| {
-            let actor = &self.actors[other];
-            actor.inside || detects(other) && actor.job.is_some()
-        });
-        if alone {
-            return false;
-        }
-        let actor = &self.actors[who];
-        let asked = match op {
-            Some(Op::Alloc(_, bytes, _)) => cost(bytes),
-            _ => 0,
-        };
-        // A region more is foreseen.
-        detects(who) || actor.inside && actor.iterations > 0 && actor.now + asked > actor.shown + 1
-    }
-
-    fn join(&mut self, who: usize) -> Done {
-        let (script, most) = (&self.setup.scripts[who], self.setup.most[who]);
-        let config = script.config(who, most.iteration, most.ever);
-        let stream = self.actors[who].stream;
-        let joined = self.pool.join(config, stream);
-        self.note(|| format!("job {who} joins: {:?}", joined.as_ref().err()));
-        match joined {
-            Ok(job) => {
-                self.actors[who].job = Some(Arc::new(job));
-                Done::Yes
-            }
-            // "It helps to try again when an iteration has ended."
-            Err(JoinError::FloorNotFree { floor, .. }) => {
-                let others = self.actors.iter().enumerate();
-                let alone = others
-                    .filter(|&(other, _)| other != who)
-                    .all(|(_, actor)| actor.state != State::Goes || actor.job.is_none());
-                if alone && self.device.idle() {
-                    return Done::Told(format!("no floor of {floor}"));
-                }
-                // Clearing up after it is a change as well, which is no reason to ask again.
-                Done::Wait(self.pool.generation(), format!("no floor of {floor} yet"))
-            }
-            Err(error) => Done::Told(error.to_string()),
-        }
-    }
-
-    fn op(&mut self, who: usize, op: Op, generation: u32) -> Done {
-        let Some(job) = self.actors[who].job.clone() else { return Done::Yes };
-        let done = match op {
-            Op::Begin => self.begin(who, &job, generation),
-            Op::End => {
-                let ended = job.end();
-                self.note(|| format!("job {who} ends: {ended:?}"));
-                let actor = &mut self.actors[who];
-                actor.inside = false;
-                actor.iterations += 1;
-                actor.shown = actor.shown.max(actor.most);
-                Done::Yes
-            }
-            Op::Alloc(slot, bytes, lifetime) => {
-                self.alloc(who, &job, slot, (bytes, lifetime), generation)
-            }
-            Op::Free(slot) => {
-                if let Some(live) = self.actors[who].slots.get_mut(slot).and_then(Option::take) {
-                    self.free(who, &job, live);
-                }
-                Done::Yes
-            }
-            Op::FreeElsewhere(slot) => {
-                let actor = &mut self.actors[who];
-                let live = actor.slots.get_mut(slot).and_then(Option::take);
-                actor.given.extend(live);
-                Done::Yes
-            }
-            Op::UseElsewhere(slot) => {
-                self.use_elsewhere(who, &job, slot);
-                Done::Yes
-            }
-            Op::Launch(micros) => {
-                let (stream, work) = (self.actors[who].stream, Ticks::micros(micros));
-                self.device.launch(stream, work, Utilisation::FULL).unwrap();
-                Done::Yes
-            }
-            Op::Mute(steps) => {
-                self.note(|| format!("job {who}'s stream takes no events"));
-                self.actors[who].mute = Some(self.outcome.steps + u64::from(steps));
-                self.pool.device().mute(self.actors[who].stream);
-                Done::Yes
-            }
-            Op::Sleep => {
-                self.actors[who].state = State::Sleeps;
-                Done::Yes
-            }
-        };
-        if matches!(done, Done::Yes) {
-            self.actors[who].at += 1;
-        }
-        done
-    }
-
-    fn begin(&mut self, who: usize, job: &Job<Dev>, generation: u32) -> Done {
-        let begun = job.begin();
-        self.note(|| format!("job {who} begins: {begun:?}"));
-        match begun {
-            Ok(Begin::Started) => {
-                let actor = &mut self.actors[who];
-                actor.inside = true;
-                actor.most = actor.now;
-                Done::Yes
-            }
-            Ok(Begin::Wait(_)) => Done::Wait(generation, "it may not begin yet".to_owned()),
-            Err(error @ (BeginError::NeverFits { .. } | BeginError::BeyondCap { .. })) => {
-                Done::Told(error.to_string())
-            }
-            Err(error) => Done::Told(format!("wrongly: {error}")),
-        }
-    }
-
-    fn alloc(
-        &mut self,
-        who: usize,
-        job: &Job<Dev>,
-        slot: usize,
-        (bytes, lifetime): (Bytes, Option<Lifetime>),
-        generation: u32,
-    ) -> Done {
-        let request = lifetime.map_or(Request::learned(bytes), |it| Request::new(bytes, it));
-        match job.alloc(request) {
-            Ok(block) => {
-                self.note(|| format!("job {who}: #{slot} = {bytes} at {:?}", block.address()));
-                let actor = &mut self.actors[who];
-                let (owner, address) = (who.try_into().unwrap(), block.address());
-                let claim = self.device.own(actor.stream, owner, address, bytes).unwrap();
-                let stays = lifetime == Some(Lifetime::Persistent);
-                let live = Live { block, claim, elsewhere: false, cost: cost(bytes), stays };
-                actor.now += if stays { 0 } else { live.cost };
-                actor.most = actor.most.max(actor.now);
-                if actor.slots.len() <= slot {
-                    actor.slots.resize_with(slot + 1, || None);
-                }
-                actor.slots[slot] = Some(live);
-                Done::Yes
-            }
-            Err(AllocError::Busy(shortage)) => Done::Wait(generation, shortage.to_string()),
-            Err(AllocError::Device(_)) if self.actors[who].mute.is_some() => Done::Later,
-            Err(error) => Done::Told(error.to_string()),
-        }
-    }
-
-    fn use_elsewhere(&mut self, who: usize, job: &Job<Dev>, slot: usize) {
-        let actor = &mut self.actors[who];
-        let Some(live) = actor.slots.get_mut(slot).and_then(Option::as_mut) else { return };
-        if job.record_use(live.block, actor.side).is_err() {
-            return;
-        }
-        live.elsewhere = true;
-        let ready = self.device.record(actor.stream).unwrap();
-        self.device.order_after(actor.side, &ready).unwrap();
-        let (addr, len) = (live.block.address(), live.block.bytes());
-        let access = [Access { owner: who.try_into().unwrap(), addr, len }];
-        let work = Ticks::micros(self.rng.u64(1..400));
-        self.device.launch_touching(actor.side, work, Utilisation::FULL, &access).unwrap();
-    }
-
-    fn free_given(&mut self, who: usize) {
-        let live = self.actors[who].given.swap_remove(0);
-        if let Some(job) = self.actors[who].job.clone() {
-            self.note(|| format!("another thread of job {who} frees {:?}", live.block.address()));
-            self.free(who, &job, live);
-        }
-    }
-
-    fn free(&mut self, who: usize, job: &Job<Dev>, live: Live) {
-        self.note(|| format!("job {who} frees {:?}", live.block.address()));
-        self.disown(who, live.elsewhere, live.claim);
-        self.actors[who].now -= if live.stays { 0 } else { live.cost };
-        job.free(live.block).unwrap();
-    }
-
-    /// What a block's claim is to end after.
-    fn disown(&self, who: usize, elsewhere: bool, claim: Claim) {
-        let Actor { stream, side, .. } = self.actors[who];
-        if elsewhere {
-            let passed = self.device.record(stream).unwrap();
-            self.device.order_after(side, &passed).unwrap();
-        }
-        self.device.disown(if elsewhere { side } else { stream }, claim).unwrap();
-    }
-
-    /// A job has come to the end of its program.
-    fn finish(&mut self, who: usize) {
-        match self.setup.scripts[who].ending {
-            Ending::Leave => self.leave(who),
-            Ending::Stay => {
-                self.note(|| format!("job {who} does nothing any more"));
-                self.actors[who].state = State::Over;
-            }
-            Ending::FreeAndLeave => {
-                let lives: Vec<Live> = self.actors[who].slots.drain(..).flatten().collect();
-                if let Some(job) = self.actors[who].job.clone() {
-                    lives.into_iter().for_each(|live| self.free(who, &job, live));
-                }
-                self.leave(who);
-            }
-        }
-    }
-
-    fn leave(&mut self, who: usize) {
-        let actor = &mut self.actors[who];
-        actor.state = State::Over;
-        actor.waits = None;
-        actor.inside = false;
-        let lives: Vec<Live> =
-            actor.slots.drain(..).flatten().chain(actor.given.drain(..)).collect();
-        lives.into_iter().for_each(|live| self.disown(who, live.elsewhere, live.claim));
-        self.note(|| format!("job {who} leaves"));
-        drop(self.actors[who].job.take());
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -588,37 +345,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    fn hang(&self) -> Failure {
-        let holds = |actor: &Actor| {
-            actor.state != State::Goes
-                && actor.job.as_ref().is_some_and(|job| {
-                    let held = job.held();
-                    held.total() > held.persistent
-                })
-        };
-        let idle = self.actors.iter().any(holds) && !self.setup.enough;
-        self.failure(
-            if idle { Kind::HangOnIdle } else { Kind::Hang },
-            "all wait, and nothing will ever happen".to_owned(),
-        )
-    }
-
-    fn failure(&self, kind: Kind, text: String) -> Failure {
-        let mut text = text;
-        for (who, actor) in self.actors.iter().enumerate() {
-            let op = self.setup.scripts[who].ops.get(actor.at).copied();
-            let (state, at, inside) = (actor.state, Self::name(op), actor.inside);
-            let why = actor.waits.as_ref().map_or("", |(_, why)| why);
-            let place = if inside { "in its iteration" } else { "outside iterations" };
-            let number = actor.iterations + 1;
-            let line = format!("\njob {who} ({state:?}, {place} {number}) at {at}: {why}");
-            text.push_str(&line);
-        }
-        text.push_str(&format!("\n{}", self.pool.snapshot()));
-        Failure { kind, text }
-    }
-
-    fn note(&self, text: impl FnOnce() -> String) {
+    pub(super) fn note(&self, text: impl FnOnce() -> String) {
         if let Some(trace) = &self.trace {
             trace.borrow_mut().push(text());
         }
