@@ -9,9 +9,12 @@ use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
 /// A call made of bytes.
-fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
+fn call(bytes: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<Call> {
+    if depth > 2 {
+        return Ok(Call::Poll);
+    }
     let job = bytes.choose_index(JOBS)?;
-    Ok(match bytes.int_in_range(0..=15u8)? {
+    Ok(match bytes.int_in_range(0..=18u8)? {
         0 => Call::JoinOrLeave(job),
         1 | 2 => Call::BeginOrEnd(job),
         3..=7 => Call::Alloc {
@@ -40,6 +43,15 @@ fn call(bytes: &mut Unstructured<'_>) -> arbitrary::Result<Call> {
             1 => Call::SetBudget { mib: bytes.int_in_range(0..=50)? },
             _ => Call::Poll,
         },
+        15 => Call::Absurd { job, what: u8::arbitrary(bytes)? },
+        16 if bool::arbitrary(bytes)? => Call::Mute { job, side: bool::arbitrary(bytes)? },
+        16 => Call::Idle { job, calls: u8::arbitrary(bytes)? },
+        // What happens in the middle of something else, which may be such a call again.
+        17 => Call::During {
+            skip: bytes.int_in_range(0..=16)?,
+            before: bool::arbitrary(bytes)?,
+            call: Box::new(call(bytes, depth + 1)?),
+        },
         _ => Call::Fail {
             operations: Operations::from_bits_truncate(u16::arbitrary(bytes)?),
             permille: bytes.int_in_range(0..=1000)?,
@@ -52,9 +64,11 @@ fuzz_target!(|bytes: &[u8]| {
     let modes = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
     let features = [Features::ALIASES, Features::empty()];
     let features = bytes.choose(&features).copied().unwrap_or(Features::ALIASES);
-    let mut world = World::new(bytes.choose(&modes).copied().unwrap_or_default(), features);
+    let hand_over = bytes.choose(&modes).copied().unwrap_or_default();
+    let jobs = bytes.int_in_range(2..=JOBS).unwrap_or(2);
+    let mut world = World::new(hand_over, features, jobs);
     while !bytes.is_empty() {
-        let Ok(call) = call(&mut bytes) else { break };
+        let Ok(call) = call(&mut bytes, 0) else { break };
         world.call(&call);
         world.check();
     }

@@ -1,10 +1,13 @@
 //! What the workspace's tests share: the conformance suite that any device has to pass, and a world
 //! in which a pool is checked after every call.
 
+pub mod between;
 pub mod conformance;
 pub mod cuda;
 pub mod hook;
 pub mod patterns;
+pub mod schedules;
+pub mod storm;
 pub mod waves;
 pub mod world;
 

@@ -16,12 +16,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 use zico_core::policy::{Exclusive, Policy, TimeShift};
 use zico_core::{
     AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
 use zico_mock::{MockConfig, MockDevice, Utilisation};
+use zico_tests::between::Between;
+use zico_tests::hook::When;
 
 const REGION: Bytes = Bytes::mib(2);
 
@@ -290,6 +293,69 @@ fn two_threads_poll_one_fence() {
         device.run_until_idle();
         pool.poll().unwrap();
         assert_eq!(pool.snapshot().free, Bytes::new(2 * REGION.value()));
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
+/// One thread polls while another frees a block that a side stream still uses, and drops the job: whoever of
+/// them has the parked block in hand, its region is nobody's before the side stream has passed (I3).
+#[test]
+fn a_job_leaves_while_its_parked_block_is_in_hand() {
+    loom::model(|| {
+        let device = MockDevice::new(MockConfig::new(REGION).budget(REGION)).unwrap();
+        let config = PoolConfig::new(REGION).region_size(REGION);
+        let pool = Pool::new(Between::new(device.clone()), config).unwrap();
+        // The order of the device's calls is one of the things that are tried.
+        let calls = AtomicUsize::new(0);
+        pool.device().at_each_call(std::sync::Arc::new(move |_, when| {
+            if when == When::Before {
+                calls.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+        let job = pool.join("job", device.add_stream()).unwrap();
+        let side = device.add_stream();
+        let block = job.alloc(Request::new(REGION, Lifetime::Iteration)).unwrap();
+        job.record_use(block, side).unwrap();
+        device.launch(side, Ticks::micros(10), Utilisation::FULL).unwrap();
+        let other = pool.clone();
+        let polling = thread::spawn(move || other.poll().unwrap());
+        job.free(block).unwrap();
+        drop(job);
+        polling.join().unwrap();
+        pool.poll().unwrap();
+        assert_eq!(pool.snapshot().free, Bytes::ZERO, "the side stream still uses it");
+        device.run_until_idle();
+        pool.poll().unwrap();
+        let books = pool.snapshot();
+        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+    });
+}
+
+/// One thread leases a page while another makes room where the block fits more tightly: with all blocks
+/// freed the job holds nothing, not even the page that was leased for nothing (I4, I6).
+#[test]
+fn a_page_leased_in_vain_is_given_back() {
+    loom::model(|| {
+        let (device, pool) = pool(3, TimeShift::default());
+        let job = Arc::new(join(&device, &pool));
+        let half = Request::new(Bytes::mib(1), Lifetime::Iteration);
+        assert_eq!(job.begin().unwrap(), Begin::Started);
+        let [first, second] = [job.alloc(half).unwrap(), job.alloc(half).unwrap()];
+        // Between the page of these two and the one that is leased next.
+        let whole = take(&pool, &job);
+        let other = job.clone();
+        let freeing = thread::spawn(move || {
+            other.free(whole).unwrap();
+            other.free(first).unwrap();
+        });
+        let third = job.alloc(half).unwrap();
+        freeing.join().unwrap();
+        job.free(second).unwrap();
+        job.free(third).unwrap();
+        job.end().unwrap();
+        pool.poll().unwrap();
+        assert_eq!(job.held().total(), Bytes::ZERO, "nothing is live");
         drop(job);
         all_came_back(&device, pool);
     });

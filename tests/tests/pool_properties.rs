@@ -20,22 +20,28 @@ fn call() -> impl Strategy<Value = Call> {
         Just(Operations::QUERY),
         Just(Operations::all()),
     ];
-    prop_oneof![
-        1 => job.clone().prop_map(Call::JoinOrLeave),
-        3 => job.clone().prop_map(Call::BeginOrEnd),
-        12 => (job.clone(), kib, 9..22u32, lifetime)
+    let one = prop_oneof![
+        2 => job.clone().prop_map(Call::JoinOrLeave),
+        6 => job.clone().prop_map(Call::BeginOrEnd),
+        24 => (job.clone(), kib, 9..22u32, lifetime)
             .prop_map(|(job, kib, align, lifetime)| Call::Alloc { job, kib, align, lifetime }),
-        8 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
-        3 => (job.clone(), any::<usize>(), 0..500u64)
+        16 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
+        6 => (job.clone(), any::<usize>(), 0..500u64)
             .prop_map(|(job, which, micros)| Call::UseElsewhere { job, which, micros }),
-        6 => (job.clone(), 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
-        8 => (job, 1..40usize).prop_map(|(job, steps)| Call::Routine { job, steps }),
-        3 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
-        2 => Just(Call::Poll),
-        1 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
-        1 => (0..50u64).prop_map(|mib| Call::SetBudget { mib }),
-        1 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
-    ]
+        12 => (job.clone(), 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
+        16 => (job.clone(), 1..40usize).prop_map(|(job, steps)| Call::Routine { job, steps }),
+        1 => (job.clone(), any::<u8>()).prop_map(|(job, what)| Call::Absurd { job, what }),
+        2 => (job.clone(), any::<bool>()).prop_map(|(job, side)| Call::Mute { job, side }),
+        1 => (job, any::<u8>()).prop_map(|(job, calls)| Call::Idle { job, calls }),
+        6 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
+        4 => Just(Call::Poll),
+        2 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
+        2 => (0..50u64).prop_map(|mib| Call::SetBudget { mib }),
+        2 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
+    ];
+    let during = (0..12u8, any::<bool>(), one.clone())
+        .prop_map(|(skip, before, call)| Call::During { skip, before, call: Box::new(call) });
+    prop_oneof![8 => one, 1 => during]
 }
 
 proptest! {
@@ -45,9 +51,11 @@ proptest! {
     fn whatever_jobs_do_the_promises_hold(
         hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Ordered, HandOver::Isolated]),
         aliases in any::<bool>(),
+        jobs in 2..=JOBS,
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        let mut world = World::new(hand_over, if aliases { Features::ALIASES } else { Features::empty() });
+        let features = if aliases { Features::ALIASES } else { Features::empty() };
+        let mut world = World::new(hand_over, features, jobs);
         for call in &calls {
             world.call(call);
             world.check();
@@ -59,7 +67,7 @@ proptest! {
 /// The routine of the world is one that the pool plans, so that what stands above is true of plans too.
 #[test]
 fn routines_are_planned() {
-    let mut world = World::new(HandOver::Fenced, Features::ALIASES);
+    let mut world = World::new(HandOver::Fenced, Features::ALIASES, 3);
     for _ in 0..4 {
         world.call(&Call::Routine { job: 0, steps: 16 });
         world.call(&Call::Advance { micros: 100 });

@@ -1,0 +1,267 @@
+//! Storms of real threads on a device over the host's memory, with patterns in every block.
+//!
+//! Each job has several threads that allocate and free at the same time, in iterations which one of them
+//! begins and ends; blocks are carried from one iteration to the next, and freed there or while the next
+//! one waits to begin; other streams use blocks; jobs leave, with live blocks or without, and join again.
+//! Beside them a thread polls, trims, changes the budget and has streams take no events for a while.
+//!
+//! What is checked: each block holds the pattern that was written to it (I2, I3); a blocking call ends in no
+//! error of another job's stream (I6, I8); with nothing live a job holds nothing when its iteration has
+//! ended; the pool holds no more than its budget (I1); everything comes back in the end; and a watchdog ends
+//! the storm when no call has returned for a while (I4).
+
+mod bench;
+mod tenant;
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use zico_core::{Bytes, HandOver, Pool, PoolConfig};
+
+use bench::{Bench, Dev};
+use tenant::Tenant;
+
+/// The size of a region, and of a page of the device.
+pub(crate) const REGION: u64 = 64 << 10;
+
+/// How a storm is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Storm {
+    /// How many jobs.
+    pub jobs: usize,
+    /// How many threads each of them has.
+    pub threads: usize,
+    /// How long it goes on.
+    pub time: Duration,
+    /// What decides what the threads do; not in which order they do it.
+    pub seed: u64,
+    /// Whether blocks are carried from one iteration to the next.
+    pub carry: bool,
+    /// Whether streams take no events now and then.
+    pub mute: bool,
+    /// After how long without any call that returns it is taken to hang.
+    pub patience: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Calls of the threads that have returned.
+    pub calls: u64,
+    /// Iterations.
+    pub iterations: u64,
+    /// How often a job left and joined again.
+    pub joins: u64,
+    /// Patterns that were looked at.
+    pub patterns: u64,
+    /// Requests that were told that there is no memory: threads that vary may all wait for each other.
+    pub told: u64,
+}
+
+/// What all threads share.
+pub(crate) struct Sky {
+    pub(crate) storm: Storm,
+    pub(crate) bench: Bench,
+    pub(crate) pool: Pool<Dev>,
+    pub(crate) calls: AtomicU64,
+    pub(crate) iterations: AtomicU64,
+    pub(crate) joins: AtomicU64,
+    pub(crate) told: AtomicU64,
+    /// It is over, for the jobs.
+    pub(crate) over: AtomicBool,
+    /// How often the stream of each job was told to take no events.
+    pub(crate) mutes: Vec<AtomicU64>,
+    /// The first thing that went wrong.
+    wrong: Mutex<Option<String>>,
+    /// What each thread does, and since when.
+    pending: Vec<Mutex<(String, Instant)>>,
+}
+
+impl Sky {
+    /// Something went wrong.
+    pub(crate) fn wrong(&self, text: String) {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.get_or_insert(text);
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Says what a thread is about to do, does it, and counts it.
+    pub(crate) fn call<T>(&self, thread: usize, what: &str, call: impl FnOnce() -> T) -> T {
+        self.says(thread, what);
+        let done = call();
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.says(thread, "between calls");
+        done
+    }
+
+    /// Says what a thread does.
+    pub(crate) fn says(&self, thread: usize, what: &str) {
+        let mut pending = self.pending[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        pending.0.clear();
+        pending.0.push_str(what);
+        pending.1 = Instant::now();
+    }
+
+    fn has_gone_wrong(&self) -> Option<String> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who waits for what.
+    fn tell(&self, what: &str) -> String {
+        let mut text = format!("{what}\n");
+        for (thread, pending) in self.pending.iter().enumerate() {
+            let pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let (job, number) = (thread / self.storm.threads, thread % self.storm.threads);
+            let since = pending.1.elapsed().as_secs_f64();
+            let _ = writeln!(text, "job {job} thread {number}: {} for {since:.1} s", pending.0);
+        }
+        let _ = write!(text, "{}", self.pool.snapshot());
+        text
+    }
+}
+
+impl Storm {
+    /// Enough for each job alone, beside what all carry, and less than all together would take.
+    const fn budget(&self) -> Bytes {
+        let (jobs, threads) = (self.jobs as u64, self.threads as u64);
+        Bytes::new((threads * 6 + jobs * threads * 2 + 8) * REGION)
+    }
+
+    /// Goes on for its time.
+    ///
+    /// # Errors
+    /// What went wrong, for people. Threads that hang are left behind.
+    pub fn run(self) -> Result<Report, String> {
+        let bench = Bench::new(Bytes::new(self.budget().value() * 2));
+        let hand_over = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
+        let hand_over = hand_over[usize::try_from(self.seed % 3).unwrap_or(0)];
+        let config = PoolConfig::new(self.budget()).region_size(Bytes::new(REGION));
+        let pool = Pool::new(bench.device(), config.hand_over(hand_over));
+        let pool = pool.map_err(|error| error.to_string())?;
+        let pending = (0..self.jobs * self.threads)
+            .map(|_| Mutex::new((String::from("has yet to start"), Instant::now())));
+        let sky = Arc::new(Sky {
+            storm: self,
+            bench,
+            pool,
+            calls: AtomicU64::new(0),
+            iterations: AtomicU64::new(0),
+            joins: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            mutes: (0..self.jobs).map(|_| AtomicU64::new(0)).collect(),
+            wrong: Mutex::new(None),
+            pending: pending.collect(),
+        });
+        let mut threads = Vec::new();
+        for job in 0..self.jobs {
+            let tenant = Arc::new(Tenant::join(&sky, job)?);
+            for thread in 0..self.threads {
+                let (sky, tenant) = (sky.clone(), tenant.clone());
+                threads.push(thread::spawn(move || tenant.thread(&sky, thread)));
+            }
+        }
+        let weather = thread::spawn({
+            let sky = sky.clone();
+            move || weather(&sky)
+        });
+        watch(&sky, &threads)?;
+        for thread in threads {
+            if thread.join().is_err() {
+                return Err(sky.tell("a thread panicked"));
+            }
+        }
+        if weather.join().is_err() {
+            return Err(sky.tell("the thread that polls panicked"));
+        }
+        all_came_back(&sky)
+    }
+}
+
+/// Watches the threads until all have ended, or none goes on.
+fn watch(sky: &Sky, threads: &[thread::JoinHandle<()>]) -> Result<(), String> {
+    let (began, mut last, mut seen) = (Instant::now(), Instant::now(), 0);
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        thread::sleep(Duration::from_millis(5));
+        if began.elapsed() > sky.storm.time {
+            sky.over.store(true, Ordering::SeqCst);
+        }
+        let calls = sky.calls.load(Ordering::Relaxed);
+        if calls != seen {
+            (seen, last) = (calls, Instant::now());
+        }
+        if let Some(text) = sky.has_gone_wrong() {
+            return Err(sky.tell(&text));
+        }
+        if last.elapsed() > sky.storm.patience {
+            let text =
+                format!("no call has returned for {:?}, after {calls} calls", last.elapsed());
+            return Err(sky.tell(&text));
+        }
+    }
+    sky.has_gone_wrong().map_or(Ok(()), |text| Err(sky.tell(&text)))
+}
+
+/// Polls, trims, changes the budget, and mutes streams, until the storm is over.
+fn weather(sky: &Sky) {
+    let mut rng = Rng::with_seed(sky.storm.seed ^ 0x3ea);
+    let budget = sky.storm.budget();
+    while !sky.over.load(Ordering::SeqCst) {
+        let _ = sky.pool.poll();
+        match rng.u8(..64) {
+            0 => drop(sky.pool.trim(Bytes::new(rng.u64(..budget.value())))),
+            1 => {
+                let more = Bytes::new(rng.u64(..budget.value() / 2));
+                let _ = sky.pool.set_budget(budget.saturating_add(more));
+            }
+            2 | 3 if sky.storm.mute => {
+                let job = rng.usize(..sky.storm.jobs);
+                sky.mutes[job].fetch_add(1, Ordering::SeqCst);
+                sky.bench.mute(&sky.pool, job, true);
+                thread::sleep(Duration::from_micros(rng.u64(..3000)));
+                sky.bench.mute(&sky.pool, job, false);
+            }
+            4 => drop(sky.pool.snapshot().to_string()),
+            _ => {}
+        }
+        let status = sky.pool.budget_status();
+        if status.held > status.target.saturating_add(status.pending) {
+            sky.wrong(format!("more is held than may be: {status:?}"));
+        }
+        if sky.bench.wrong() > 0 {
+            sky.wrong(format!("{} patterns were other than written", sky.bench.wrong()));
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// All jobs have left: so has their memory, once the device has passed their work.
+fn all_came_back(sky: &Arc<Sky>) -> Result<Report, String> {
+    let began = Instant::now();
+    loop {
+        sky.pool.poll().map_err(|error| sky.tell(&error.to_string()))?;
+        let books = sky.pool.snapshot();
+        if books.jobs.is_empty() && books.free == books.held {
+            break;
+        }
+        if began.elapsed() > sky.storm.patience {
+            return Err(sky.tell("all jobs have left, and not all has come back"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    if sky.bench.wrong() > 0 {
+        return Err(sky.tell(&format!("{} patterns were other than written", sky.bench.wrong())));
+    }
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Ok(Report {
+        calls: get(&sky.calls),
+        iterations: get(&sky.iterations),
+        joins: get(&sky.joins),
+        patterns: sky.bench.patterns(),
+        told: get(&sky.told),
+    })
+}
