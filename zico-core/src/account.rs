@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::device::Device;
 use crate::first_wave::FirstWave;
 use crate::memory::Memory;
-use crate::outlook::Outlook;
+use crate::outlook::{Footprint, Outlook};
 use crate::policy::Tenant;
 use crate::profile::{Recorder, Step};
 use crate::run::{Phase, Pulse, Run, Stall};
@@ -66,6 +66,10 @@ pub(crate) struct Account<D: Device> {
     pub(crate) stall: Option<Stall>,
     /// What it has allocated before its first iteration.
     pub(crate) first_wave: FirstWave,
+    /// Between iterations: how far it had come when it was last looked at, and since when it has been there.
+    seen: Option<(Progress, Ticks)>,
+    /// It has been there for longer than others have patience.
+    still: bool,
     /// The most that it may hold.
     pub(crate) cap: u32,
     /// How often it was put behind jobs that had asked later, since it has waited.
@@ -77,6 +81,9 @@ pub(crate) struct Account<D: Device> {
     /// What its next or running iteration is expected to do.
     pub(crate) outlook: Outlook,
     pub(crate) iterations: u64,
+    /// Regions that have come to persist within iterations without the job's word: what they are for was an
+    /// iteration's own before.
+    shifted: i64,
     /// The most that has been charged to the job.
     pub(crate) peak: u32,
     /// The most that it has leased.
@@ -120,12 +127,15 @@ impl<D: Device> Account<D> {
             terms,
             stall: None,
             first_wave: FirstWave::default(),
+            seen: None,
+            still: false,
             cap: u32::MAX,
             passed_over: 0,
             used: MemoryTime::ZERO,
             metered: None,
             outlook: Outlook::of(terms.declared),
             iterations: 0,
+            shifted: 0,
             peak: 0,
             peak_leased: 0,
             taken: 0,
@@ -152,6 +162,15 @@ impl<D: Device> Account<D> {
 
     pub(crate) fn persistent(&self) -> u32 {
         self.leased[Zone::Persistent.index()]
+    }
+
+    fn settled(&self) -> i64 {
+        i64::from(self.persistent()) - self.shifted
+    }
+
+    /// The most that an iteration of the job is known to take, what persists included.
+    pub(crate) fn largest(&self) -> Option<u32> {
+        self.outlook.largest(self.persistent(), self.settled())
     }
 
     /// Leased regions that are not persistent.
@@ -234,6 +253,29 @@ impl<D: Device> Account<D> {
         self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
     }
 
+    /// Looks whether a job between iterations, that holds what it may free, stands still. Whether others
+    /// need not wait for it since.
+    pub(crate) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
+        let waits_for = matches!(self.phase, Phase::Idle) && !self.gone;
+        if !waits_for || !(self.holds_leftovers() || self.first_wave.is_open()) {
+            (self.seen, self.still) = (None, false);
+            return false;
+        }
+        let progress = self.pulse.progress();
+        let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
+        self.seen = Some((progress, since));
+        let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
+        let was_open = self.first_wave.is_open();
+        let lapsed = self.first_wave.look(progress, self.still) && was_open;
+        self.still && !was_still || lapsed
+    }
+
+    /// Whether it has stood still, and does so still.
+    pub(crate) fn is_still(&self) -> bool {
+        let progress = self.pulse.progress();
+        self.still && self.seen.is_some_and(|(seen, _)| seen == progress)
+    }
+
     /// How many regions it waits for, if it does. One that has gone on since was only asking.
     pub(crate) fn awaited(&self) -> Option<u32> {
         let progress = self.pulse.progress();
@@ -297,6 +339,9 @@ impl<D: Device> Account<D> {
             began: now,
             stalled: Ticks::ZERO,
             carried: self.ephemeral(),
+            persisted: self.persistent(),
+            told: 0,
+            total: self.leased_total(),
             exceeded: 0,
             recorder: Recorder::default(),
         });
@@ -315,8 +360,9 @@ impl<D: Device> Account<D> {
             // It has gone on without what it was denied.
             self.resume(now);
         }
-        let stall = self.stall;
+        let (stall, total) = (self.stall, self.leased_total());
         if let Some(run) = self.run() {
+            run.total = run.total.max(total);
             let at = run.elapsed(now, stall.as_ref());
             run.recorder.note(Step { progress, at, demand, leased });
         }
@@ -344,9 +390,12 @@ impl<D: Device> Account<D> {
         };
         let length = run.elapsed(now, self.stall.take().as_ref());
         let exceeded = run.exceeded;
+        let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);
+        self.shifted = self.shifted.saturating_add(grown.into());
+        let footprint = Footprint { total: run.total, settled: self.settled() };
         let newest = run.recorder.finish(operations, length);
         self.meter(now);
-        self.outlook.learn(newest, signature, exceeded, self.ephemeral());
+        self.outlook.learn(newest, signature, exceeded, self.ephemeral(), footprint);
         self.first_wave = FirstWave::over();
         self.iterations += 1;
         true

@@ -177,7 +177,10 @@ impl<D: Device> Ledger<D> {
         let varies = account.iterations > 0 && !account.outlook.is_settled();
         let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
         let claim = account.outlook.profile().map_or(0, |profile| profile.claim().value());
-        let (name, peak) = (|| account.name.clone(), account.persistent().saturating_add(claim));
+        // Of what has come to persist lately, its profile may have some among the iteration's own still.
+        let largest = account.largest().unwrap_or(u32::MAX);
+        let peak = account.persistent().saturating_add(claim).min(largest);
+        let name = || account.name.clone();
         let peak_bytes = match account.iterations {
             0 => bytes(account.persistent()).saturating_add(account.terms.declared_bytes),
             _ => bytes(peak),
@@ -247,9 +250,10 @@ impl<D: Device> Ledger<D> {
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
         let need = own.outlook.profile().map_or(0, |profile| profile.claim().value());
+        let need = own.persistent().saturating_add(need).min(own.largest().unwrap_or(u32::MAX));
         let for_good = others().map(Account::kept_for_good).fold(0, u32::saturating_add);
         // One that takes more than there ever is tries alone: its iterations vary.
-        let need = own.persistent().saturating_add(need).min(self.target.saturating_sub(for_good));
+        let need = need.min(self.target.saturating_sub(for_good));
         let fits = |kept: u32| need.saturating_add(kept) <= self.target;
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);

@@ -67,11 +67,10 @@ impl<D: Device> Ledger<D> {
         let grown = u64::from(own.kept_without_floor()).saturating_add(demand.pages);
         let more = grown.max(kept_by(own)) - kept_by(own);
         let missing = |(&key, account): (&JobKey, &Account<D>)| {
-            let largest = u64::from(account.outlook.largest());
-            if largest == 0 || key == job && !demand.told {
+            if key == job && !demand.told {
                 return None;
             }
-            let peak = u64::from(account.persistent()) + largest;
+            let peak = u64::from(account.largest()?);
             let own_growth = if key == job { demand.pages } else { 0 };
             let before = kept - kept_by(account) + peak.max(kept_by(account));
             let beside = if key == job { 0 } else { more };
@@ -163,15 +162,16 @@ impl<D: Device> Ledger<D> {
         self.accounts.get(&job).map(Account::blame) >= most.max()
     }
 
-    /// Looks at the jobs that have yet to begin their first iteration: what of them holds others up for
-    /// no reason does so no longer. Whether there was one.
-    pub(crate) fn lapse(&mut self, now: Ticks) -> bool {
-        let mut any = false;
-        for account in self.accounts.values_mut() {
-            let progress = account.pulse.progress();
-            any |= account.first_wave.look(progress, now);
+    /// Looks at the jobs that are between iterations: those that others wait for in vain they do no longer.
+    /// Whether there was one.
+    pub(crate) fn look_at_idle(&mut self, now: Ticks) -> bool {
+        let patience = self.patience;
+        let looked = self.accounts.values_mut().map(|account| account.look(now, patience));
+        let any = looked.fold(false, |any, new| any | new);
+        if any {
+            self.epoch += 1;
+            self.admit();
         }
-        self.epoch += u64::from(any);
         any
     }
 }

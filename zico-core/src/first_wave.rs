@@ -8,15 +8,13 @@
 //!
 //! Nobody knows either whether a wave ends. A job that never marks an iteration, or that has stopped in
 //! the middle of it, must not hold up others for ever. So all this *lapses* after a number of operations
-//! that no first step has, or when the job has done nothing for a while. What it holds then is what it
-//! keeps, for good.
+//! that no first step has, or when the job has done nothing for as long as the pool has patience. What it
+//! holds then is what it keeps, for good.
 
-use crate::units::{Progress, Ticks};
+use crate::units::Progress;
 
 /// The first step of a job has fewer operations.
 const MOST_OPERATIONS: Progress = Progress::new(1 << 16);
-/// A wave has lapsed when its job has done nothing for this long.
-const STILL: Ticks = Ticks::millis(2000);
 
 /// What a job has allocated before its first iteration.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,8 +23,6 @@ pub(crate) struct FirstWave {
     guessed: u32,
     /// What the job held when its wave began.
     base: Option<u32>,
-    /// How far the job had come when it was last looked at, and since when it has been there.
-    seen: Option<(Progress, Ticks)>,
     lapsed: bool,
     over: bool,
 }
@@ -66,17 +62,14 @@ impl FirstWave {
         self.base.filter(|_| !self.lapsed).map_or(held, |base| base.min(held))
     }
 
-    /// Looks at a job that has come so far. Whether its wave has lapsed just now.
-    pub(crate) fn look(&mut self, progress: Progress, now: Ticks) -> bool {
-        if self.lapsed || self.base.is_none() && self.guessed == 0 {
-            return false;
-        }
-        let since = match self.seen {
-            Some((seen, since)) if seen == progress => since,
-            _ => now,
-        };
-        self.seen = Some((progress, since));
-        self.lapsed = progress >= MOST_OPERATIONS || now.saturating_sub(since) >= STILL;
+    /// Whether there is anything of which nobody knows how long it stays.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.lapsed && (self.base.is_some() || self.guessed > 0)
+    }
+
+    /// Looks at a job that has come so far, and may stand still. Whether all this has lapsed just now.
+    pub(crate) fn look(&mut self, progress: Progress, still: bool) -> bool {
+        self.lapsed |= self.is_open() && (still || progress >= MOST_OPERATIONS);
         self.lapsed
     }
 }
@@ -88,19 +81,18 @@ mod tests {
     #[test]
     fn a_wave_lapses_when_its_job_stands_still_or_never_ends_it() {
         let mut wave = FirstWave::default();
-        assert!(!wave.is_under_way() && !wave.look(Progress::MAX, Ticks::MAX));
+        assert!(!wave.is_under_way() && !wave.look(Progress::MAX, true));
         wave.grow(3);
         wave.grow(9);
         assert_eq!((wave.base(9), wave.base(2)), (3, 2), "what it held when the wave began");
-        let at = |ms| Ticks::millis(ms);
-        assert!(!wave.look(Progress::new(1), at(0)) && !wave.look(Progress::new(1), at(1999)));
-        assert!(!wave.look(Progress::new(2), at(3000)), "it has gone on");
-        assert!(wave.look(Progress::new(2), at(5000)), "two seconds");
+        assert!(!wave.look(Progress::new(1), false) && wave.is_under_way());
+        assert!(wave.look(Progress::new(2), true) && !wave.is_under_way());
         assert_eq!(wave.base(9), 9, "what it holds, it keeps");
         let mut wave = FirstWave::default();
-        wave.grow(0);
-        assert!(!wave.look(Progress::new((1 << 16) - 1), at(0)));
-        assert!(wave.look(Progress::new(1 << 16), at(0)), "no first step is that long");
+        wave.lease(4);
+        assert!(!wave.look(Progress::new((1 << 16) - 1), false));
+        assert!(wave.look(Progress::new(1 << 16), false), "no first step is that long");
+        assert_eq!(wave.guessed(), 0);
     }
 
     #[test]

@@ -101,7 +101,9 @@ impl<D: Device> Job<D> {
         let block = memory.alloc(request, size, align, growing.decided);
         growing.loose |= leased.is_ok() && !block.is_some_and(|block| memory.touches(block, &want));
         memory.wanted = want.pages;
-        let busy = matches!(leased, Err(AllocError::Busy(_))) || memory.unparking > 0;
+        // What is parked will be the job's again, when the streams that use it let it be.
+        let parked = memory.unparking > 0 || !memory.parked.is_empty();
+        let busy = matches!(leased, Err(AllocError::Busy(_))) || parked;
         memory.hungry |= busy && block.is_none();
         let order = !growing.ordered && !memory.parked.is_empty();
         let mark = memory.mark().filter(|_| block.is_some());
@@ -121,14 +123,19 @@ impl<D: Device> Job<D> {
         match leased {
             Ok(()) => Grown::Again,
             Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if spared => Grown::Again,
-            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if order => {
+            Err(
+                AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. },
+            ) if order => {
                 growing.ordered = true;
                 self.unpark(true);
                 Grown::Again
             }
-            // What another thread is about to release may be enough.
+            // What is parked, or what another thread is about to release, may be enough.
             Err(AllocError::OutOfMemory(why)) if busy => {
                 Grown::Refused(AllocError::Busy(why.shortage))
+            }
+            Err(AllocError::BeyondCap { shortage, .. }) if parked => {
+                Grown::Refused(AllocError::Busy(shortage))
             }
             Err(AllocError::OutOfMemory(mut why)) => {
                 why.largest_free = self.memory.lock().largest_free_in(want.zone);

@@ -165,6 +165,10 @@ impl<D: Device> Ledger<D> {
             account.first_wave.lease(want.growth().regions);
         }
         account.resume(now);
+        if want.persists() && want.told == Told::ByTheJob {
+            let regions = want.growth().regions;
+            account.run().into_iter().for_each(|run| run.told = run.told.saturating_add(regions));
+        }
         account.note_excess();
         account.note(now);
         core::mem::take(&mut account.denied)

@@ -53,6 +53,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) waiting: VecDeque<JobKey>,
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) rules: Rules,
+    /// How long others wait for a job that is between iterations and does nothing.
+    pub(crate) patience: Ticks,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
     /// Scratch for leases.
@@ -90,6 +92,7 @@ impl<D: Device> Ledger<D> {
         regions: u32,
         policy: Box<dyn Policy>,
         rules: Rules,
+        patience: Ticks,
     ) -> Self {
         Self {
             page_bytes,
@@ -101,6 +104,7 @@ impl<D: Device> Ledger<D> {
             waiting: VecDeque::new(),
             policy,
             rules,
+            patience,
             claims: Vec::new(),
             backings: Vec::new(),
             chosen: Chosen::default(),

@@ -45,6 +45,25 @@ struct Shape {
     marks: Vec<u64>,
     newest: Arc<Profile>,
     expected: Expected,
+    footprint: Footprint,
+}
+
+/// What an iteration held at its most, what persists included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Footprint {
+    /// In regions.
+    pub(crate) total: u32,
+    /// What persisted at its end, but for what earlier iterations had among their own blocks: how long these
+    /// live was learned in between.
+    pub(crate) settled: i64,
+}
+
+impl Footprint {
+    /// What an iteration would hold that is like it, now that so much persists.
+    fn now(self, settled: i64) -> u32 {
+        let more = u32::try_from(settled.saturating_sub(self.settled)).unwrap_or(0);
+        self.total.saturating_add(more)
+    }
 }
 
 /// What an iteration is expected to do.
@@ -129,6 +148,7 @@ pub(crate) struct Outlook {
     shapes: Vec<Shape>,
     /// The last iteration, whatever its shape.
     last: Option<Arc<Profile>>,
+    last_footprint: Option<Footprint>,
     /// What is expected of an iteration that has not allocated anything.
     usual: Option<Expected>,
     /// What is expected now.
@@ -182,11 +202,13 @@ impl Outlook {
         Some(promised.saturating_add(self.margin.regions().max(learning)))
     }
 
-    /// The largest claim of any iteration lately: room for as much has to be left for the job.
-    pub(crate) fn largest(&self) -> u32 {
-        let usual = self.usual.as_ref().map_or(0, |usual| usual.wave.claim().value());
-        let shapes = self.shapes.iter().map(|shape| shape.expected.wave.claim().value());
-        shapes.fold(self.news.highest().max(usual), u32::max)
+    /// The most that an iteration lately would hold, what persists included, now that so much persists and is
+    /// settled: room for as much has to be left for the job. Before the first, as the job has declared; none if
+    /// nothing is known.
+    pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
+        let shapes = self.shapes.iter().map(|shape| shape.footprint);
+        let known = shapes.chain(self.last_footprint).map(|footprint| footprint.now(settled)).max();
+        known.or_else(|| Some(persistent.saturating_add(self.declared?)))
     }
 
     /// An iteration begins with so many regions that those before it have left.
@@ -312,21 +334,24 @@ impl Outlook {
     }
 
     /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded its
-    /// promise, and how many it has left behind beside what persists.
+    /// promise, how many it has left behind beside what persists, and what it held in all.
     pub(crate) fn learn(
         &mut self,
         newest: Profile,
         signature: Signature,
         exceeded: u32,
         left: u32,
+        footprint: Footprint,
     ) {
         let newest = Arc::new(newest);
         self.margin.note(exceeded);
         self.leftovers.note_left(left);
+        self.last_footprint = Some(footprint);
         // The first one is different: it makes what persists.
         let first = self.iterations == 0;
         self.iterations = self.iterations.saturating_add(1);
-        let alike = (!first || self.told.is_some()).then(|| self.file(&newest, signature));
+        let is_alike = !first || self.told.is_some();
+        let alike = is_alike.then(|| self.file(&newest, signature, footprint));
         let last = self.last.replace(newest.clone());
         let mut usual = match (alike, last) {
             // The same shape twice in a row: that has both in it.
@@ -349,7 +374,12 @@ impl Outlook {
 
     /// Puts an iteration with those of its shape. What is expected of them, and whether the last one was
     /// of that shape too.
-    fn file(&mut self, newest: &Arc<Profile>, signature: Signature) -> (Expected, bool) {
+    fn file(
+        &mut self,
+        newest: &Arc<Profile>,
+        signature: Signature,
+        footprint: Footprint,
+    ) -> (Expected, bool) {
         let key = self.told.map_or(Key::Seen(signature), Key::Told);
         let found = self.find(key);
         let expected = match found {
@@ -361,7 +391,8 @@ impl Outlook {
         };
         self.shapes.truncate(SHAPES - 1);
         let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
-        self.shapes.insert(0, Shape { key, marks, newest, expected: expected.clone() });
+        let shape = Shape { key, marks, newest, expected: expected.clone(), footprint };
+        self.shapes.insert(0, shape);
         (expected, found == Some(0))
     }
 

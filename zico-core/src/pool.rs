@@ -24,7 +24,7 @@ use crate::space::Space;
 use crate::stats::LiveBlocks;
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::terms::{JobConfig, Terms};
-use crate::units::{Bytes, Regions};
+use crate::units::{Bytes, Regions, Ticks};
 use crate::wait::Changed;
 use crate::waits::{JobId, Waiting};
 use crate::zone::Zone;
@@ -35,6 +35,8 @@ const SPREAD: u64 = 2;
 const REGIONS: u64 = 2048;
 /// The largest region that is chosen by itself, as long as there are not too many of them.
 const LARGEST_REGION: Bytes = Bytes::mib(64);
+/// How long others wait for a job that is between iterations and does nothing.
+const PATIENCE: Ticks = Ticks::millis(60_000);
 /// The most regions that a budget is divided into: the books have an entry for each.
 pub(crate) const MOST_REGIONS: u64 = 1 << 20;
 
@@ -62,6 +64,7 @@ pub struct PoolConfig {
     region: Option<Bytes>,
     policy: Box<dyn Policy>,
     hand_over: HandOver,
+    patience: Ticks,
 }
 
 impl PoolConfig {
@@ -74,6 +77,7 @@ impl PoolConfig {
             region: None,
             policy: Box::new(TimeShift::default()),
             hand_over: HandOver::Fenced,
+            patience: PATIENCE,
         }
     }
 
@@ -96,6 +100,21 @@ impl PoolConfig {
     #[must_use]
     pub fn hand_over(mut self, hand_over: HandOver) -> Self {
         self.hand_over = hand_over;
+        self
+    }
+
+    /// How long, by the device's clock, others wait for a job that is between iterations, holds memory that
+    /// it may free, and does nothing. A minute unless told otherwise.
+    ///
+    /// The pool cannot know whether it ever will. Where all that could go on waits for such a job, whoever
+    /// cannot go on without its memory is told so after this time ([`AllocError::OutOfMemory`]) instead
+    /// of waiting for ever. Who would rather wait says [`Ticks::MAX`]. Somebody has to
+    /// [look](Pool::poll).
+    ///
+    /// [`AllocError::OutOfMemory`]: crate::AllocError::OutOfMemory
+    #[must_use]
+    pub fn patience(mut self, patience: Ticks) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -157,7 +176,13 @@ impl<D: Device> Pool<D> {
             region,
             generation: AtomicU32::new(0),
             wakers: Mutex::new(Wakers::default()),
-            ledger: Mutex::new(Ledger::new(region.value(), count, config.policy, rules)),
+            ledger: Mutex::new(Ledger::new(
+                region.value(),
+                count,
+                config.policy,
+                rules,
+                config.patience,
+            )),
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -47,6 +47,11 @@ pub(crate) struct Run {
     pub(crate) stalled: Ticks,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     pub(crate) carried: u32,
+    /// Regions that persisted when it began, and those leased since that the job said would.
+    pub(crate) persisted: u32,
+    pub(crate) told: u32,
+    /// The most regions that were leased while it ran.
+    pub(crate) total: u32,
     /// By how many regions it has held more than its profile had promised from there on.
     pub(crate) exceeded: u32,
     pub(crate) recorder: Recorder,

@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 
+use crate::account::Account;
 use crate::block::{Block, Home};
 use crate::device::{Device, Passed};
 use crate::error::UseError;
@@ -89,12 +90,13 @@ impl<D: Device> Job<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Frees the parked blocks of jobs that run no iteration: what could not be done when they were
-    /// freed is tried again.
+    /// Frees the parked blocks of jobs that run no iteration, or wait for memory: what could not be done
+    /// when they were freed is tried again.
     pub(crate) fn unpark_idle(&self) {
         let idle: Vec<_> = {
             let ledger = self.ledger.lock();
-            let idle = ledger.accounts.iter().filter(|(_, a)| !a.is_running() && !a.gone);
+            let waits = |a: &Account<D>| !a.is_running() || a.stall.is_some();
+            let idle = ledger.accounts.iter().filter(|(_, a)| waits(a) && !a.gone);
             idle.map(|(&job, account)| (job, account.stream, account.memory.clone())).collect()
         };
         for (job, stream, memory) in idle {

@@ -166,8 +166,7 @@ impl<D: Device> Ledger<D> {
         }
         let kept = self.kept().saturating_add(floor);
         let fits = |account: &Account<D>| {
-            let largest = account.outlook.largest();
-            let need = account.persistent().saturating_add(largest).max(account.kept());
+            let need = account.largest().unwrap_or(0).max(account.kept());
             kept.saturating_sub(account.kept()).saturating_add(need) <= self.target
         };
         self.accounts.values().all(fits) && kept <= self.target && self.is_safe_with(None, floor)

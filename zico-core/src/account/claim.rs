@@ -77,7 +77,8 @@ impl<D: Device> Account<D> {
     }
 
     /// Whether it may go on by itself, and free something: it runs, or is between iterations with
-    /// something that may not persist, and it does not wait for memory as things stand.
+    /// something that may not persist, and neither waits for memory as things stand nor stands still for
+    /// longer than others have patience.
     pub(crate) fn may_go_on(&self, epoch: u64) -> bool {
         match self.phase {
             // It is about to give up all of that.
@@ -85,7 +86,7 @@ impl<D: Device> Account<D> {
             Phase::Admitted => true,
             Phase::Running(_) => !self.is_denied_at(epoch),
             Phase::Waiting(_) => false,
-            Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch),
+            Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch) && !self.is_still(),
         }
     }
 

@@ -20,7 +20,7 @@ fn run(outlook: &mut Outlook, first: u64, peak: u32) -> [Option<u32>; 2] {
         leased: Regions::new(regions),
     };
     let profile = Profile::of([step(0, peak), step(5, 0)], Progress::new(10), Ticks::new(10));
-    outlook.learn(profile, signature, 0, 0);
+    outlook.learn(profile, signature, 0, 0, Footprint { total: peak, settled: 0 });
     [before, after]
 }
 
@@ -36,7 +36,8 @@ fn a_new_shape_may_need_anything_until_eight_are_known_and_then_some_more_than_t
     assert_eq!(run(&mut outlook, 1, 50), [Some(60), Some(50)], "that one is known");
     assert_eq!(run(&mut outlook, 9, 60), [Some(60), Some(60 + 8 * 40 / 8)]);
     assert_eq!(run(&mut outlook, 10, 60), [Some(60), Some(60 + (8 * 40u32).div_ceil(9))]);
-    assert_eq!(outlook.largest(), 60);
+    assert_eq!(outlook.largest(0, 0), Some(60));
+    assert_eq!(outlook.largest(7, 7), Some(67), "beside what has come to persist since");
 }
 
 #[test]
@@ -86,7 +87,13 @@ fn iterations_that_begin_alike_may_come_to_the_larger() {
             .collect();
         let demand = Regions::new(peak);
         let step = Step { demand, leased: demand, ..Step::default() };
-        outlook.learn(Profile::of([step], Progress::new(8), Ticks::new(8)), signature, 0, 0);
+        outlook.learn(
+            Profile::of([step], Progress::new(8), Ticks::new(8)),
+            signature,
+            0,
+            0,
+            Footprint::default(),
+        );
         promises
     };
     begin(&[1, 2], 20);
@@ -113,11 +120,11 @@ fn a_mark_that_tells_nothing_apart_changes_nothing() {
         let step = Step { leased: Regions::new(peak), ..Step::default() };
         Profile::of([step], Progress::new(8), Ticks::new(8))
     };
-    outlook.learn(profile(1), Signature::default(), 0, 0);
+    outlook.learn(profile(1), Signature::default(), 0, 0, Footprint::default());
     for (last, peak) in [(3, 20), (4, 40), (3, 20)] {
         let (signature, marks) = marks(last);
         marks.into_iter().for_each(|mark| drop(outlook.recognise(mark)));
-        outlook.learn(profile(peak), signature, 0, 0);
+        outlook.learn(profile(peak), signature, 0, 0, Footprint::default());
     }
     let [first, second, third] = marks(4).1[..] else { panic!("three marks") };
     let before = outlook.recognise(first).unwrap();
