@@ -13,7 +13,8 @@ use std::collections::{HashSet, VecDeque};
 
 use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Request,
+    AllocError, Begin, Block, Bytes, Device as _, Job, JobConfig, Lifetime, Pool, PoolConfig,
+    Request, Ticks,
 };
 use zico_mock::{MockConfig, MockDevice};
 use zico_tests::waves::{REGION, Reckless, regions};
@@ -117,6 +118,7 @@ struct Actor {
 }
 
 struct World {
+    device: MockDevice,
     pool: Pool<MockDevice>,
     actors: Vec<Actor>,
     /// Those who have asked to begin and wait.
@@ -147,7 +149,7 @@ impl World {
             Actor { job, steps: kind.steps(), at: 0, held: VecDeque::new(), leaves }
         });
         let actors = actors.collect();
-        Self { pool, actors, waiting: Vec::new() }
+        Self { device, pool, actors, waiting: Vec::new() }
     }
 
     fn after(budget: u64, kinds: &[Kind], reckless: bool, path: &[usize]) -> Self {
@@ -238,6 +240,12 @@ impl World {
                 }
             }
             vain = if moved { 0 } else { vain + 1 };
+            if vain > 0 {
+                // For a job that does nothing others wait only as long as the pool has patience.
+                let now = self.device.now();
+                self.device.advance_to(now.saturating_add(Ticks::millis(60_000)));
+                self.pool.poll().unwrap();
+            }
             if vain > 3 {
                 return Err(format!(
                     "nothing goes on in {:?}\n{}",

@@ -55,8 +55,8 @@ impl<D: Device> Ledger<D> {
     }
 
     /// By how many regions growth that stays makes the budget too small for the known peak of a job that
-    /// fitted before, if so. The job's own counts as well, where it has said that this persists; what is
-    /// only learned to persist may be in that peak already.
+    /// fitted before, if so. The job's own counts as well, once it has done more than its first iteration and
+    /// where it has said that this persists; what is only learned to persist may be in that peak already.
     fn shuts_out(&self, job: JobKey, demand: Demand, kept: u64) -> Option<u64> {
         if !self.policy.hands_over() {
             return None;
@@ -67,7 +67,7 @@ impl<D: Device> Ledger<D> {
         let grown = u64::from(own.kept_without_floor()).saturating_add(demand.pages);
         let more = grown.max(kept_by(own)) - kept_by(own);
         let missing = |(&key, account): (&JobKey, &Account<D>)| {
-            if key == job && !demand.told {
+            if key == job && (!demand.told || account.iterations < 2) {
                 return None;
             }
             let peak = u64::from(account.largest()?);

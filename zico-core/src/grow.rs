@@ -108,7 +108,10 @@ impl<D: Device> Job<D> {
         let order = !growing.ordered && !memory.parked.is_empty();
         let mark = memory.mark().filter(|_| block.is_some());
         let watched = block.is_some() && self.pulse.tick();
-        let short = matches!(leased, Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)));
+        let short = matches!(
+            leased,
+            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. })
+        );
         // What a plan keeps for those who come next is of more use now.
         let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
         let spared = !spare.is_empty();
@@ -122,10 +125,8 @@ impl<D: Device> Job<D> {
         }
         match leased {
             Ok(()) => Grown::Again,
-            Err(AllocError::Busy(_) | AllocError::OutOfMemory(_)) if spared => Grown::Again,
-            Err(
-                AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. },
-            ) if order => {
+            Err(_) if short && spared => Grown::Again,
+            Err(_) if short && order => {
                 growing.ordered = true;
                 self.unpark(true);
                 Grown::Again

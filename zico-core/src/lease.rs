@@ -90,11 +90,15 @@ impl<D: Device> Ledger<D> {
         Grant { backings, after, claimed, relief }
     }
 
-    /// The banker's test with what `job` asks for granted to it. In a state from which not all can finish
+    /// The banker's test with what `job` asks for granted to it: passed by what is within its floor, which is
+    /// kept free for it in every state. In a state from which not all can finish
     /// as it is (a job has left behind more than it ever had), whoever can still does, and nothing is
     /// granted that would keep it from that.
     fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
-        if !self.policy.hands_over() || self.is_safe_with(Some((job, growth)), 0) {
+        if !self.policy.hands_over()
+            || self.is_within_floor(job, growth)
+            || self.is_safe_with(Some((job, growth)), 0)
+        {
             return true;
         }
         if self.is_safe_with(None, 0) {
@@ -104,6 +108,13 @@ impl<D: Device> Ledger<D> {
         let after = self.finishing(Some((job, growth)));
         let has_claim = self.accounts.get(&job).is_some_and(Account::has_claim);
         before.iter().all(|one| after.contains(one)) && (!has_claim || after.contains(&job))
+    }
+
+    fn is_within_floor(&self, job: JobKey, growth: Growth) -> bool {
+        self.accounts.get(&job).is_some_and(|account| {
+            let held = account.leased_total().saturating_add(growth.regions);
+            held <= account.terms.floor
+        })
     }
 
     /// The jobs with claims that can finish in some order, if `asked` is granted.

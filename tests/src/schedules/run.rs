@@ -14,6 +14,9 @@ use crate::waves::{REGION, regions};
 
 pub(super) type Dev = Between<MockDevice>;
 
+/// As long as others wait for a job that does nothing.
+const PATIENCE: Ticks = Ticks::millis(60_000);
+
 /// What came of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -180,6 +183,13 @@ impl Run<'_> {
             self.note(|| format!("job {who} wakes up"));
             self.actors[who].state = State::Goes;
             *vain = 0;
+            return Ok(true);
+        }
+        // For a job that does nothing others wait only as long as the pool has patience.
+        if *vain < 6 {
+            *vain += 1;
+            self.device.advance_to(self.device.now().saturating_add(PATIENCE));
+            self.poll()?;
             return Ok(true);
         }
         // What if somebody asks again, although nothing says that this would help?

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zico_core::{AllocError, Begin, Bytes, Job, Lifetime, Request};
+use zico_core::{AllocError, Begin, Bytes, Job, Lifetime, Request, Ticks};
 use zico_mock::FaultPlan;
 
 use super::{Dev, Inner, REGION};
@@ -25,8 +25,11 @@ impl Inner {
             job.withdraw();
             let _ = job.end();
         }
+        // For a job that does nothing others wait only as long as the pool has patience.
         let settle = || {
-            self.device.run_until_idle();
+            let now = self.device.run_until_idle();
+            self.pool.poll().unwrap();
+            self.device.advance_to(now.saturating_add(Ticks::millis(60_000)));
             self.pool.poll().unwrap();
         };
         let one = Request::new(REGION, Lifetime::Iteration);

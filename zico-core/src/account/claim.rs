@@ -26,12 +26,17 @@ impl<D: Device> Account<D> {
     /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
     /// holds, since only running on may free it; while one runs, what it will hold at its end.
     pub(crate) fn kept(&self) -> u32 {
+        self.kept_with(0)
+    }
+
+    /// The same if so many regions more stayed with the job.
+    fn kept_with(&self, more: u32) -> u32 {
         let held = match self.phase {
             Phase::Idle => self.first_wave.base(self.leased_total()),
             Phase::Waiting(_) => self.leased_total(),
             Phase::Admitted | Phase::Running(_) => self.persistent().saturating_add(self.stays()),
         };
-        held.max(self.terms.floor)
+        held.saturating_add(more).max(self.terms.floor)
     }
 
     /// What others can never count on: what persists, what its last iterations have begun with, and
@@ -62,7 +67,7 @@ impl<D: Device> Account<D> {
     /// What others cannot have now, if it were to hold what is asked for as well; and what of that they
     /// cannot count on.
     fn reserved_and_kept(&self, asked: Growth) -> (u32, u32) {
-        let kept = self.kept().saturating_add(if asked.persists { asked.regions } else { 0 });
+        let kept = self.kept_with(if asked.persists { asked.regions } else { 0 });
         (self.leased_total().saturating_add(asked.regions).max(kept), kept)
     }
 
