@@ -173,6 +173,11 @@ impl<D: Device> Account<D> {
         self.outlook.largest(self.persistent(), self.settled())
     }
 
+    /// What its next iteration takes for sure, what persists included, if that is known.
+    pub(crate) fn surely(&self) -> Option<u32> {
+        self.outlook.surely(self.settled())
+    }
+
     /// Leased regions that are not persistent.
     pub(crate) fn ephemeral(&self) -> u32 {
         self.leased_total() - self.persistent()
@@ -334,7 +339,9 @@ impl<D: Device> Account<D> {
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.pulse.restart();
         self.stall = None;
-        self.outlook.note_carried(self.ephemeral());
+        // What is parked comes back by itself.
+        let parked = self.pulse.has_parked();
+        self.outlook.note_carried(if parked { 0 } else { self.ephemeral() });
         self.phase = Phase::Running(Run {
             began: now,
             stalled: Ticks::ZERO,

@@ -77,6 +77,7 @@ impl<D: Device> Ledger<D> {
                     account.passed_over = 0;
                 }
                 self.waiting.push_back(job);
+                self.told = None;
                 admitted = self.admit();
             }
         }
@@ -177,9 +178,10 @@ impl<D: Device> Ledger<D> {
         let varies = account.iterations > 0 && !account.outlook.is_settled();
         let bytes = |regions: u32| Bytes::new(u64::from(regions) * self.page_bytes);
         let claim = account.outlook.profile().map_or(0, |profile| profile.claim().value());
-        // Of what has come to persist lately, its profile may have some among the iteration's own still.
-        let largest = account.largest().unwrap_or(u32::MAX);
-        let peak = account.persistent().saturating_add(claim).min(largest);
+        // The profile has the most of the last two; and of what has come to persist lately it may have some
+        // among the iteration's own still.
+        let surely = account.surely().unwrap_or(u32::MAX);
+        let peak = account.persistent().saturating_add(claim).min(surely);
         let name = || account.name.clone();
         let peak_bytes = match account.iterations {
             0 => bytes(account.persistent()).saturating_add(account.terms.declared_bytes),

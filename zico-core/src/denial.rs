@@ -55,8 +55,9 @@ impl<D: Device> Ledger<D> {
     }
 
     /// By how many regions growth that stays makes the budget too small for the known peak of a job that
-    /// fitted before, if so. The job's own counts as well, once it has done more than its first iteration and
-    /// where it has said that this persists; what is only learned to persist may be in that peak already.
+    /// fitted before, if so. The job's own counts as well, where its iterations repeat, so that none could
+    /// begin any more, and where it has said that this persists; what is only learned to persist may be in
+    /// that peak already.
     fn shuts_out(&self, job: JobKey, demand: Demand, kept: u64) -> Option<u64> {
         if !self.policy.hands_over() {
             return None;
@@ -67,10 +68,12 @@ impl<D: Device> Ledger<D> {
         let grown = u64::from(own.kept_without_floor()).saturating_add(demand.pages);
         let more = grown.max(kept_by(own)) - kept_by(own);
         let missing = |(&key, account): (&JobKey, &Account<D>)| {
-            if key == job && (!demand.told || account.iterations < 2) {
-                return None;
-            }
-            let peak = u64::from(account.largest()?);
+            let peak = match key == job {
+                true if demand.told && account.outlook.is_settled() => account.surely(),
+                true => None,
+                false => account.largest(),
+            };
+            let peak = u64::from(peak?);
             let own_growth = if key == job { demand.pages } else { 0 };
             let before = kept - kept_by(account) + peak.max(kept_by(account));
             let beside = if key == job { 0 } else { more };
@@ -96,14 +99,12 @@ impl<D: Device> Ledger<D> {
         let stuck = last && !kept && self.is_stuck();
         if stuck && self.let_in_a_holder() {
             self.wake = true;
-        } else if last && kept || stuck && self.is_to_blame(job) {
+        } else if last && kept
+            || stuck && !self.is_another_served(job, None) && self.is_to_blame(job)
+        {
             let free = self.regions.free_count() as u64;
-            return Denied::Never(self.out_of_memory(
-                job,
-                want.asked,
-                pages,
-                pages.saturating_sub(free),
-            ));
+            let missing = pages.saturating_sub(free);
+            return Denied::Never(self.out_of_memory(job, want.asked, pages, missing));
         }
         Denied::Busy(self.shortage(job, want.asked, pages))
     }
@@ -118,18 +119,53 @@ impl<D: Device> Ledger<D> {
     }
 
     /// Whether what is asked for, which is there and is kept for others, is all that is left to do: nobody
-    /// else can go on, and none of them has exceeded what was expected of it. Then nothing is lost by
-    /// granting it; else one of them would have to fail.
+    /// can go on, and what is there serves nobody who is less to blame. Then nothing is lost by granting it;
+    /// else somebody would have to fail.
     pub(crate) fn is_all_that_is_left(&mut self, job: JobKey, want: &Want, now: Ticks) -> bool {
         self.stall(job, want, now);
-        self.is_stuck() && self.accounts.values().all(|account| account.blame() < Blame::Exceeds)
+        let blame = self.accounts.get(&job).map(Account::blame);
+        self.is_stuck() && !self.is_another_served(job, blame)
+    }
+
+    /// Whether what is nobody's would serve another job that waits, one that is less to blame if that
+    /// matters.
+    fn is_another_served(&self, job: JobKey, blame: Option<Blame>) -> bool {
+        let is_served = |(&key, account): (&JobKey, &Account<D>)| {
+            let asked = account.stall.map_or(0, |stall| stall.asked);
+            let blames = blame.is_none_or(|blame| account.blame() < blame);
+            key != job && self.still_asks(account) && blames && asked <= self.left_for(key)
+        };
+        self.accounts.iter().any(is_served)
+    }
+
+    /// How many regions a job could have that are nobody's, and neither reserved for others nor beyond its
+    /// cap.
+    fn left_for(&self, job: JobKey) -> u32 {
+        let taken = |(&key, account): (&JobKey, &Account<D>)| {
+            let floor = if key == job { 0 } else { account.terms.floor };
+            account.charged().max(floor)
+        };
+        let taken = self.accounts.iter().map(taken).fold(0, u32::saturating_add);
+        let own = self.accounts.get(&job);
+        let cap = own.map_or(0, |account| account.cap.saturating_sub(account.charged()));
+        self.limit.saturating_sub(taken).min(cap)
+    }
+
+    /// Whether a job waits for memory, as far as is known. One that is in no iteration may have asked and
+    /// gone away: it counts until it has been woken.
+    fn still_asks(&self, account: &Account<D>) -> bool {
+        let told = self.told == Some(self.epoch);
+        account.is_denied_at(self.epoch) && (account.is_running() || !told)
     }
 
     /// Whether nothing can go on by itself: every job waits for memory or to start, or has nothing to give
-    /// back, and the device has nothing left to pass or to take back.
+    /// back, and the device has nothing left to pass, to take back, or to say of another stream.
     pub(crate) fn is_stuck(&self) -> bool {
         let waits = |account: &Account<D>| {
-            account.is_quiet() && account.draining == 0 && !account.may_go_on(self.epoch)
+            account.is_quiet()
+                && account.draining == 0
+                && !account.pulse.has_parked()
+                && !account.may_go_on(self.epoch)
         };
         self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)
     }
@@ -155,11 +191,10 @@ impl<D: Device> Ledger<D> {
         news || core::mem::take(&mut self.wake)
     }
 
-    /// Whether nobody is more to blame than `job`.
+    /// Whether nobody who waits is more to blame than `job`.
     fn is_to_blame(&self, job: JobKey) -> bool {
-        let most =
-            self.accounts.values().filter(|account| account.stall.is_some()).map(Account::blame);
-        self.accounts.get(&job).map(Account::blame) >= most.max()
+        let waiting = self.accounts.values().filter(|account| self.still_asks(account));
+        self.accounts.get(&job).map(Account::blame) >= waiting.map(Account::blame).max()
     }
 
     /// Looks at the jobs that are between iterations: those that others wait for in vain they do no longer.

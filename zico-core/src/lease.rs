@@ -79,6 +79,7 @@ impl<D: Device> Ledger<D> {
         let after = self.dependencies(backings);
         let claimed = self.claim_for(job, want.zone, backings);
         let relief = self.book(job, want, backings, now);
+        self.told = None;
         if self.making_way {
             self.admit();
         }
@@ -146,14 +147,21 @@ impl<D: Device> Ledger<D> {
     /// does not count there: it has to wait for an iteration of which nothing is known. But it does not
     /// wait for what comes before a first iteration, of which nobody knows whether it is one.
     pub(crate) fn running_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) {
-        let kept = self.kept().saturating_add(floor);
+        let sum = |of: fn(&Account<D>) -> u32| {
+            self.accounts.values().map(of).fold(floor, u32::saturating_add)
+        };
+        let (kept, surely) = (sum(Account::kept), sum(Account::surely_kept));
         let more = asked.filter(|(_, growth)| growth.persists).map_or(0, |(_, more)| more.regions);
         self.claims.clear();
         for (&key, account) in self.accounts.iter().filter(|(_, account)| account.has_claim()) {
-            let others = kept.saturating_sub(account.kept());
-            let more = if account.is_running() { 0 } else { more };
-            let most = self.limit.saturating_sub(others.saturating_add(more)).min(account.cap);
-            self.claims.push(account.claim(key, of(asked, key), most));
+            let beside = |all: u32, own: u32| {
+                let others = all.saturating_sub(own);
+                let more = if account.is_running() { 0 } else { more };
+                self.limit.saturating_sub(others.saturating_add(more)).min(account.cap)
+            };
+            let there_is = beside(kept, account.kept());
+            let most = beside(surely, account.surely_kept());
+            self.claims.push(account.claim(key, of(asked, key), there_is, most));
         }
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct Ledger<D: Device> {
     /// Pages whose mappings are being changed, and whether somebody was refused because of that.
     pub(crate) claimed: u32,
     pub(crate) refused_claimed: bool,
-    /// The epoch in which those who wait were last told that nothing can go on.
+    /// The epoch in which those who wait were told that nothing can go on, if nobody has gone on since.
     pub(crate) told: Option<u64>,
     /// Those who wait are to be told of something that has changed.
     pub(crate) wake: bool,

@@ -15,10 +15,12 @@ use crate::habits::{Habits, NONE};
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
 use crate::planned::{Lesson, Placed, Planned};
+use crate::run::Pulse;
 use crate::serials::Serials;
 use crate::signature::{Mark, Signature};
 use crate::stats::{LiveBlock, Tally};
 use crate::streams::Parked;
+use crate::sync::Arc;
 use crate::units::{Addr, Bytes};
 use crate::want::{Told, Want};
 use crate::zone::Zone;
@@ -42,6 +44,7 @@ pub(crate) struct Memory<D: Device> {
     /// Iterations that repeat are to be planned.
     plans: bool,
     page_bytes: Bytes,
+    pulse: Arc<Pulse>,
     /// Where the zones begin.
     bases: [Addr; Zone::COUNT],
     /// A thread is leasing pages; what it gets decides what the next one needs.
@@ -80,12 +83,14 @@ impl<D: Device> Memory<D> {
         page_bytes: Bytes,
         len: Bytes,
         plans: bool,
+        pulse: Arc<Pulse>,
     ) -> Self {
         Self {
             arenas: Lifetime::ALL.map(|_| Arena::new(page_bytes.value(), len.value())),
             planned: Planned::new(page_bytes.value(), len.value()),
             plans,
             page_bytes,
+            pulse,
             bases,
             growing: false,
             awaited: false,

@@ -148,7 +148,8 @@ pub(crate) struct Outlook {
     shapes: Vec<Shape>,
     /// The last iteration, whatever its shape.
     last: Option<Arc<Profile>>,
-    last_footprint: Option<Footprint>,
+    /// Those of the last two, the newest first.
+    footprints: [Option<Footprint>; 2],
     /// What is expected of an iteration that has not allocated anything.
     usual: Option<Expected>,
     /// What is expected now.
@@ -207,8 +208,18 @@ impl Outlook {
     /// nothing is known.
     pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
         let shapes = self.shapes.iter().map(|shape| shape.footprint);
-        let known = shapes.chain(self.last_footprint).map(|footprint| footprint.now(settled)).max();
+        let known = shapes.chain(self.footprints[0]).map(|footprint| footprint.now(settled)).max();
         known.or_else(|| Some(persistent.saturating_add(self.declared?)))
+    }
+
+    /// What the next iteration takes for sure, what persists included, if its like have: as much as each of
+    /// the last two would, or, if the job has told a shape, as the last of that shape.
+    pub(crate) fn surely(&self, settled: i64) -> Option<u32> {
+        if let Some(at) = self.told.and_then(|shape| self.find(Key::Told(shape))) {
+            return Some(self.shapes[at].footprint.now(settled));
+        }
+        let [newest, older] = self.footprints;
+        Some(newest?.now(settled).min(older?.now(settled)))
     }
 
     /// An iteration begins with so many regions that those before it have left.
@@ -346,7 +357,7 @@ impl Outlook {
         let newest = Arc::new(newest);
         self.margin.note(exceeded);
         self.leftovers.note_left(left);
-        self.last_footprint = Some(footprint);
+        self.footprints = [Some(footprint), self.footprints[0]];
         // The first one is different: it makes what persists.
         let first = self.iterations == 0;
         self.iterations = self.iterations.saturating_add(1);

@@ -222,7 +222,7 @@ impl<D: Device> Pool<D> {
         let bases = Zone::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let mut memory = Memory::new(bases, shared.region, len, !config.unplanned);
+        let mut memory = Memory::new(bases, shared.region, len, !config.unplanned, pulse.clone());
         memory.marker = config.detect.then(Marker::new);
         let memory = Arc::new(Mutex::new(memory));
         let name = match config.name {

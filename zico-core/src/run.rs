@@ -4,16 +4,19 @@ use crate::profile::Recorder;
 use crate::sync::{AtomicU32, Ordering};
 use crate::units::{Progress, Ticks};
 
-/// What a job and the pool share without a lock: the job's progress, and how far it may come before
-/// a waiting job wants to be looked at again.
+/// What a job and the pool share without a lock: the job's progress, how far it may come before
+/// a waiting job wants to be looked at again, and whether some of what it holds will come back by itself.
 pub(crate) struct Pulse {
     progress: AtomicU32,
     watch: AtomicU32,
+    /// Blocks that have been freed and wait for other streams.
+    parked: AtomicU32,
 }
 
 impl Pulse {
     pub(crate) fn new() -> Self {
-        Self { progress: AtomicU32::new(0), watch: AtomicU32::new(u32::MAX) }
+        let zero = || AtomicU32::new(0);
+        Self { progress: zero(), watch: AtomicU32::new(u32::MAX), parked: zero() }
     }
 
     /// One more operation. Whether somebody waits for the job to have come this far. Only under the lock
@@ -33,6 +36,21 @@ impl Pulse {
     /// An iteration begins. Under the same lock.
     pub(crate) fn restart(&self) {
         self.progress.store(0, Ordering::Relaxed);
+    }
+
+    /// A block waits for other streams.
+    pub(crate) fn park(&self) {
+        self.parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It does so no longer.
+    pub(crate) fn release(&self) {
+        self.parked.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether some block does.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn watch(&self, progress: Progress) {

@@ -1,5 +1,7 @@
 //! How large a budget has to be for jobs with these programs, whatever the order of their steps.
 
+use std::collections::HashSet;
+
 use zico_core::{Bytes, Lifetime};
 
 use super::script::{Marks, Op, Script};
@@ -30,16 +32,25 @@ pub(super) fn cost(bytes: Bytes) -> u64 {
 }
 
 impl Most {
-    /// Of a program. What another thread frees counts as kept for ever. What is learned may be taken to
-    /// persist, and to belong to the iteration as well.
+    /// Of a program. What another thread frees counts as kept for ever; what another stream uses, until the
+    /// end of the iteration after the one in which it is freed. What is learned may be taken to persist, and
+    /// to belong to the iteration as well.
     pub(super) fn of(script: &Script) -> Self {
         let mut blocks: Vec<Option<(u64, Option<Lifetime>)>> = Vec::new();
+        let (mut elsewhere, mut parked) = (HashSet::new(), Vec::new());
         let (mut inside, mut live) = (false, [0_u64; 3]);
         let [mut persistent, mut learned, mut iteration, mut between] = [0; 4];
         for &op in &script.ops {
             match op {
                 Op::Begin => inside = true,
-                Op::End => inside = false,
+                Op::End => {
+                    inside = false;
+                    parked.retain_mut(|(ends, cost, kind): &mut (u32, u64, usize)| {
+                        *ends -= 1;
+                        live[*kind] -= if *ends == 0 { *cost } else { 0 };
+                        *ends > 0
+                    });
+                }
                 Op::Alloc(slot, bytes, lifetime) => {
                     blocks.resize(blocks.len().max(slot + 1), None);
                     blocks[slot] = Some((cost(bytes), lifetime));
@@ -47,14 +58,15 @@ impl Most {
                 }
                 Op::Free(slot) => {
                     if let Some((cost, lifetime)) = blocks[slot].take() {
-                        live[kind(lifetime)] -= cost;
+                        if elsewhere.contains(&slot) {
+                            parked.push((2, cost, kind(lifetime)));
+                        } else {
+                            live[kind(lifetime)] -= cost;
+                        }
                     }
                 }
-                Op::FreeElsewhere(_)
-                | Op::UseElsewhere(_)
-                | Op::Launch(_)
-                | Op::Mute(_)
-                | Op::Sleep => {}
+                Op::UseElsewhere(slot) => _ = elsewhere.insert(slot),
+                Op::FreeElsewhere(_) | Op::Launch(_) | Op::Mute(_) | Op::Sleep => {}
             }
             persistent = persistent.max(live[0]);
             learned = learned.max(live[1]);

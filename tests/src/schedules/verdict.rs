@@ -21,8 +21,11 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the device has nothing left to do for what has been given up: neither regions nor the
+    /// mappings of pages that others have since.
     pub(super) fn nothing_drains(&self) -> bool {
-        self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
+        self.device.idle()
+            && self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
     }
 
     /// Whether its iteration takes more than any before while another one runs: both hold what the other

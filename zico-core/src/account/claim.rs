@@ -39,14 +39,22 @@ impl<D: Device> Account<D> {
         held.saturating_add(more).max(self.terms.floor)
     }
 
+    /// What it keeps for sure: while an iteration runs, no more of that than all of them begin with.
+    pub(crate) fn surely_kept(&self) -> u32 {
+        if self.is_running() { self.kept_for_good() } else { self.kept() }
+    }
+
     /// What others can never count on: what persists, what its last iterations have begun with, and
     /// what is reserved. Less than it keeps just now if that is more than usual.
     pub(crate) fn kept_for_good(&self) -> u32 {
         self.kept_without_floor().max(self.terms.floor)
     }
 
-    /// The same without what is only reserved.
+    /// The same without what is only reserved. A job that has left keeps nothing.
     pub(crate) fn kept_without_floor(&self) -> u32 {
+        if self.gone {
+            return 0;
+        }
         let persists = self.persistent().saturating_sub(self.first_wave.guessed());
         persists.saturating_add(self.outlook.carried())
     }
@@ -100,11 +108,12 @@ impl<D: Device> Account<D> {
         self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
     }
 
-    /// The job's claim in the banker's test, if it were to hold what is asked for as well. `most` is what
-    /// it can come to hold in all, and its claim while it has no profile.
-    pub(crate) fn claim(&self, job: JobKey, asked: Growth, most: u32) -> Claim {
+    /// The job's claim in the banker's test, if it were to hold what is asked for as well. While it has no
+    /// profile that is all `there_is` beside what others may keep. With one it is no more than the `most`
+    /// there can be beside what they keep for sure.
+    pub(crate) fn claim(&self, job: JobKey, asked: Growth, there_is: u32, most: u32) -> Claim {
         let ahead = if self.is_running() { self.ahead() } else { None };
-        let claim = ahead.map_or(most, |ahead| most.min(self.persistent() + ahead));
+        let claim = ahead.map_or(there_is, |ahead| most.min(self.persistent() + ahead));
         // What is reserved for it is its own, and stays so: as if it held that much.
         let (reserved, kept) = self.reserved_and_kept(asked);
         Claim { job, need: claim.saturating_sub(reserved), returns: reserved - kept }

@@ -23,6 +23,7 @@ impl<D: Device> Memory<D> {
         self.count_free(bytes, size);
         self.park(home, serial);
         self.tally.park(size);
+        self.pulse.park();
         self.looked_at.extend_from_slice(&streams);
         let waits = streams.into_iter().map(Wait::new).collect();
         Ok(Some(Parked { home, serial, size, waits }))
@@ -80,6 +81,7 @@ impl<D: Device> Memory<D> {
 
     /// What a parked block waited for has passed. The pages that this leaves empty.
     pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
+        self.pulse.release();
         if self.closed {
             return 0..0;
         }
