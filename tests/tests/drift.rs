@@ -13,7 +13,8 @@ const ITERATIONS: u64 = 12;
 fn together(traces: &[Trace; 2], f: f64, jitter: f64) -> Outcome {
     let machine = Machine { jitter, ..Machine::default() };
     let jobs: Vec<&Trace> = traces.iter().collect();
-    let needs = needs(&jobs, None, ITERATIONS, &machine).unwrap();
+    // The one that is done first goes on until the other is, and comes to lengths that it has not had yet.
+    let needs = needs(&jobs, None, 2 * ITERATIONS, &machine).unwrap();
     let config = ReplayConfig {
         region: Some(needs.region),
         iterations: ITERATIONS,

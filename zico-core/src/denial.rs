@@ -55,21 +55,24 @@ impl<D: Device> Ledger<D> {
     }
 
     /// By how many regions growth that stays makes the budget too small for the known peak of a job that
-    /// fitted before, if so. The job's own counts as well, where its iterations repeat, so that none could
-    /// begin any more, and where it has said that this persists; what is only learned to persist may be in
-    /// that peak already.
+    /// fitted before, if so. The job's own counts as well, as far as the last two iterations both came to
+    /// it and it has said that this persists. What is only learned to persist, within an
+    /// iteration, comes in the place of something that the job has kept all along.
     fn shuts_out(&self, job: JobKey, demand: Demand, kept: u64) -> Option<u64> {
         if !self.policy.hands_over() {
             return None;
         }
         let own = self.accounts.get(&job)?;
+        if !demand.told && own.is_running() {
+            return None;
+        }
         let kept_by = |account: &Account<D>| u64::from(account.kept_for_good());
         // What the job keeps then: within its floor no more than before.
         let grown = u64::from(own.kept_without_floor()).saturating_add(demand.pages);
         let more = grown.max(kept_by(own)) - kept_by(own);
         let missing = |(&key, account): (&JobKey, &Account<D>)| {
             let peak = match key == job {
-                true if demand.told && account.outlook.is_settled() => account.surely(),
+                true if demand.told => account.surely(),
                 true => None,
                 false => account.largest(),
             };
