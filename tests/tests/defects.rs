@@ -662,3 +662,33 @@ fn within_its_floor_a_job_is_never_refused() {
     setup.settle();
     f.free(f.alloc(stays(0)).unwrap()).unwrap();
 }
+
+/// An iteration begins while another thread of the job leases for a block: where that goes has been decided
+/// before, so the plan of the iteration does not foresee it.
+#[test]
+fn an_allocation_under_way_when_a_planned_iteration_begins_is_none_of_its_plan() {
+    let setup = Hooked::new(16);
+    let (job, _) = setup.join("job");
+    let iteration = || {
+        let blocks = [2, 3].map(|count| job.alloc(own(count)).unwrap());
+        blocks.into_iter().for_each(|block| job.free(block).unwrap());
+    };
+    for _ in 0..3 {
+        assert_eq!(job.begin(), Ok(Begin::Started));
+        iteration();
+        job.end().unwrap();
+        setup.device.run_until_idle();
+        setup.pool.poll().unwrap();
+    }
+    assert_eq!(job.planning().plans, 1);
+    let other = job.clone();
+    setup.hook.on(Operation::Create, When::Before, move || {
+        assert_eq!(other.begin(), Ok(Begin::Started));
+        false
+    });
+    let block = job.alloc(own(7)).unwrap();
+    iteration();
+    job.end().unwrap();
+    assert_eq!(job.live_blocks().blocks.len(), 1);
+    job.free(block).unwrap();
+}

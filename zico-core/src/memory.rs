@@ -266,6 +266,9 @@ impl<D: Device> Memory<D> {
                 Placed::Bare => return None,
                 Placed::Elsewhere => {}
             }
+        } else if may_be_planned {
+            // Its arena was decided before this iteration began.
+            self.planned.note(&mut self.habits);
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let learned = match request.lifetime() {

@@ -134,7 +134,7 @@ impl Planned {
     }
 
     /// From here on the iteration is noted, as it was so far.
-    pub(super) fn note(&mut self, habits: &mut Habits) {
+    pub(crate) fn note(&mut self, habits: &mut Habits) {
         let Some(layout) = self.layout.as_ref().filter(|_| core::mem::take(&mut self.exact)) else {
             return;
         };
