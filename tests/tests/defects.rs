@@ -536,6 +536,25 @@ fn a_jobs_own_stream_that_takes_no_event_ends_its_wait() {
     assert!(matches!(result, Err(AllocError::Device(HookError::Made))), "{result:?}");
 }
 
+/// D6: of the streams that have used a job's blocks only the last few are remembered. One that is not is asked
+/// for an event again.
+#[test]
+fn few_streams_are_remembered() {
+    let setup = Setup::new(8);
+    let job = setup.join("job");
+    let block = job.alloc(own(1)).unwrap();
+    let streams: Vec<MockStream> = (0..65).map(|_| setup.device.add_stream()).collect();
+    let events = |stream| {
+        let before = setup.device.calls().of(Operation::Record);
+        job.record_use(block, stream).unwrap();
+        setup.device.calls().of(Operation::Record) - before
+    };
+    assert!(streams.iter().all(|&stream| events(stream) == 1), "each is new");
+    assert_eq!(events(streams[64]), 0, "known");
+    assert_eq!(events(streams[1]), 0, "the 64th but last");
+    assert_eq!(events(streams[0]), 1, "forgotten");
+}
+
 /// D7: a request of an absurd size is refused before anything is listed for it.
 #[test]
 fn absurd_sizes_are_refused() {

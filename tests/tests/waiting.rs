@@ -116,6 +116,31 @@ fn a_task_is_woken_once_for_each_change_and_not_before() {
     assert_eq!(begin.as_mut().poll(&mut context), Poll::Ready(Ok(())));
 }
 
+/// Of a wait that has ended nothing is kept, however it ended: the waker goes with the future, and only its
+/// own.
+#[test]
+fn a_wait_that_is_given_up_leaves_nothing_behind() {
+    let (device, pool) = pool(1);
+    let job = join(&device, &pool);
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let mut context = Context::from_waker(&waker);
+    let known = Arc::strong_count(&count);
+    let mut stays = pin!(pool.changed(pool.generation()));
+    assert_eq!(stays.as_mut().poll(&mut context), Poll::Pending);
+    for _ in 0..100 {
+        let mut goes = pin!(pool.changed(pool.generation()));
+        assert_eq!(goes.as_mut().poll(&mut context), Poll::Pending);
+        assert_eq!(goes.as_mut().poll(&mut context), Poll::Pending);
+        assert_eq!(Arc::strong_count(&count), known + 2);
+    }
+    assert_eq!(Arc::strong_count(&count), known + 1);
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    job.end().unwrap();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1, "the other one of the same task is woken");
+    assert_eq!(stays.as_mut().poll(&mut context), Poll::Ready(()));
+}
+
 /// A task that no longer wants to start does not hold up those behind it.
 #[test]
 fn a_dropped_task_leaves_the_queue() {

@@ -272,6 +272,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_of_sizes_is_of_blocks_that_live() {
+        let mut habits = Habits::default();
+        for size in 1..1000 {
+            habits.keep(size);
+            habits.keep(size);
+            habits.keep_no_more(size);
+            assert_eq!(habits.kept.len(), 1, "one of two is there");
+            habits.keep_no_more(size);
+            assert!(habits.kept.is_empty());
+        }
+        habits.keep_no_more(7);
+        assert!(habits.has_freed() && habits.kept.is_empty());
+    }
+
+    #[test]
     fn a_free_in_a_later_iteration_says_nothing_of_that_one() {
         let mut job = Program::default();
         job.begin();
