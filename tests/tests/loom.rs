@@ -360,3 +360,30 @@ fn a_page_leased_in_vain_is_given_back() {
         all_came_back(&device, pool);
     });
 }
+
+/// A job is made to leave while a thread of it takes a region and frees it: the thread gets its block or is
+/// told, what it has goes back with the rest, and nothing stays leased.
+#[test]
+fn a_job_is_made_to_leave_while_it_allocates() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift::default());
+        let job = Arc::new(join(&device, &pool));
+        let kept = take(&pool, &job);
+        let (other, id) = (pool.clone(), job.id());
+        let evicting = thread::spawn(move || {
+            assert!(other.evict(id).is_some());
+            other.poll().unwrap();
+        });
+        match job.alloc(Request::new(REGION, Lifetime::Iteration)) {
+            Ok(block) => _ = job.free(block),
+            Err(AllocError::Left | AllocError::Busy(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        _ = job.free(kept);
+        evicting.join().unwrap();
+        pool.poll().unwrap();
+        assert!(job.held().total().is_zero());
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
