@@ -4,15 +4,13 @@
 //! The next iteration may free it, but only by running. So it is not there for others while none runs,
 //! and while one runs as much is taken to be left again.
 
-/// So many iterations back.
-const REMEMBERED: usize = 8;
+use crate::recent::Recent;
 
 /// What the last iterations have begun with and left, in regions.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
-    /// What each of them left, in a ring.
-    left: [u32; REMEMBERED],
-    next: usize,
+    /// What each of them left.
+    left: Recent,
     /// What the last two have begun with, the newest first.
     carried: [Option<u32>; 2],
 }
@@ -20,8 +18,7 @@ pub(crate) struct Leftovers {
 impl Leftovers {
     /// An iteration has ended and left so many.
     pub(crate) fn note_left(&mut self, regions: u32) {
-        self.left[self.next] = regions;
-        self.next = (self.next + 1) % REMEMBERED;
+        self.left.note(regions);
     }
 
     /// An iteration begins with so many.
@@ -31,7 +28,7 @@ impl Leftovers {
 
     /// The most that one of them left.
     pub(crate) fn left(&self) -> u32 {
-        self.left.into_iter().fold(0, u32::max)
+        self.left.most()
     }
 
     /// What both of the last two have begun with: what always is there. Nothing before there were two.
@@ -44,19 +41,6 @@ impl Leftovers {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_most_that_was_left_counts_for_eight_iterations() {
-        let mut leftovers = Leftovers::default();
-        assert_eq!(leftovers.left(), 0);
-        leftovers.note_left(3);
-        for _ in 1..REMEMBERED {
-            leftovers.note_left(1);
-            assert_eq!(leftovers.left(), 3);
-        }
-        leftovers.note_left(1);
-        assert_eq!(leftovers.left(), 1);
-    }
 
     #[test]
     fn what_two_iterations_have_begun_with_is_always_there() {

@@ -100,6 +100,7 @@ mod planned;
 pub mod policy;
 mod pool;
 mod profile;
+mod recent;
 mod region;
 mod run;
 mod serials;

@@ -6,29 +6,24 @@
 //! its profile had promised from there on. The largest such figure of the last few iterations is the
 //! margin.
 
-/// So many iterations back.
-const REMEMBERED: usize = 8;
+use crate::recent::Recent;
+
 /// Whatever the iterations have shown.
 const LEAST: u32 = 1;
 
-/// What the last iterations have shown.
+/// By how many regions each of the last iterations exceeded its promise.
 #[derive(Debug, Default)]
-pub(crate) struct Margin {
-    /// By how many regions each of them exceeded its promise, in a ring.
-    exceeded: [u32; REMEMBERED],
-    next: usize,
-}
+pub(crate) struct Margin(Recent);
 
 impl Margin {
     /// An iteration has ended that held at most so many regions more than promised.
     pub(crate) fn note(&mut self, exceeded: u32) {
-        self.exceeded[self.next] = exceeded;
-        self.next = (self.next + 1) % REMEMBERED;
+        self.0.note(exceeded);
     }
 
     /// The margin, in regions.
     pub(crate) fn regions(&self) -> u32 {
-        self.exceeded.into_iter().fold(LEAST, u32::max)
+        self.0.most().max(LEAST)
     }
 }
 
@@ -37,17 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_iteration_has_shown_counts_for_eight_iterations() {
+    fn an_iteration_that_repeats_exactly_needs_one_region() {
         let mut margin = Margin::default();
         assert_eq!(margin.regions(), 1);
         margin.note(5);
-        for _ in 1..REMEMBERED {
-            margin.note(3);
-            assert_eq!(margin.regions(), 5);
-        }
         margin.note(0);
-        assert_eq!(margin.regions(), 3);
-        (0..REMEMBERED).for_each(|_| margin.note(0));
-        assert_eq!(margin.regions(), 1, "it repeats exactly");
+        assert_eq!(margin.regions(), 5);
+        (0..8).for_each(|_| margin.note(0));
+        assert_eq!(margin.regions(), 1);
     }
 }

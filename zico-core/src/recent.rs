@@ -1,0 +1,44 @@
+//! The largest of the last few figures.
+
+/// So many are remembered.
+const REMEMBERED: usize = 8;
+
+/// A figure of each of the last few iterations, in regions.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    figures: [u32; REMEMBERED],
+    next: usize,
+}
+
+impl Recent {
+    /// An iteration has ended, of which this is the figure.
+    pub(crate) fn note(&mut self, figure: u32) {
+        self.figures[self.next] = figure;
+        self.next = (self.next + 1) % REMEMBERED;
+    }
+
+    /// The largest; nothing before there was one.
+    pub(crate) fn most(&self) -> u32 {
+        self.figures.into_iter().fold(0, u32::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_counts_for_eight_iterations() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.most(), 0);
+        recent.note(5);
+        for _ in 1..REMEMBERED {
+            recent.note(3);
+            assert_eq!(recent.most(), 5);
+        }
+        recent.note(0);
+        assert_eq!(recent.most(), 3);
+        (0..REMEMBERED).for_each(|_| recent.note(0));
+        assert_eq!(recent.most(), 0);
+    }
+}
