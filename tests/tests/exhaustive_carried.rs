@@ -240,13 +240,13 @@ impl World {
                 }
             }
             vain = if moved { 0 } else { vain + 1 };
-            if vain > 0 {
+            if vain > 1 {
                 // For a job that does nothing others wait only as long as the pool has patience.
                 let now = self.device.now();
                 self.device.advance_to(now.saturating_add(Ticks::millis(60_000)));
                 self.pool.poll().unwrap();
             }
-            if vain > 3 {
+            if vain > 5 {
                 return Err(format!(
                     "nothing goes on in {:?}\n{}",
                     self.state(),

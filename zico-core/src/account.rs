@@ -225,7 +225,7 @@ impl<D: Device> Account<D> {
 
     /// Whether the device has passed all that the job has ever given up.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.pending.is_empty() && self.passed + 1 == self.batch
+        self.pending.is_empty() && self.fences.is_empty() && self.passed + 1 == self.batch
     }
 
     /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
@@ -258,21 +258,42 @@ impl<D: Device> Account<D> {
         self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
     }
 
-    /// Looks whether a job between iterations, that holds what it may free, stands still. Whether others
-    /// need not wait for it since.
+    /// Looks whether a job that others wait for stands still: one between iterations that holds what it may
+    /// free, or one that may start and does not. Whether others need not wait for it since, or a thread of
+    /// it that waits for memory has to ask again, as another one has gone on.
     pub(crate) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
-        let waits_for = matches!(self.phase, Phase::Idle) && !self.gone;
-        if !waits_for || !(self.holds_leftovers() || self.first_wave.is_open()) {
-            (self.seen, self.still) = (None, false);
-            return false;
-        }
         let progress = self.pulse.progress();
+        let asks_again = self.stall.is_some_and(|stall| stall.at != progress);
+        if asks_again {
+            self.resume(now);
+        }
+        let waited_for = match self.phase {
+            Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
+            Phase::Admitted => true,
+            Phase::Waiting(_) | Phase::Running(_) => false,
+        };
+        if !waited_for || self.gone {
+            self.has_moved();
+            return asks_again;
+        }
         let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
         self.seen = Some((progress, since));
         let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
         let was_open = self.first_wave.is_open();
+        if matches!(self.phase, Phase::Admitted) {
+            if self.still {
+                // It can ask again, if it still wants to.
+                self.phase = Phase::Idle;
+            }
+            return self.still || asks_again;
+        }
         let lapsed = self.first_wave.look(progress, self.still) && was_open;
-        self.still && !was_still || lapsed
+        self.still && !was_still || lapsed || asks_again
+    }
+
+    /// It has gone on to something else.
+    pub(crate) fn has_moved(&mut self) {
+        (self.seen, self.still) = (None, false);
     }
 
     /// Whether it has stood still, and does so still.
@@ -338,6 +359,7 @@ impl<D: Device> Account<D> {
 
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.pulse.restart();
+        self.has_moved();
         self.stall = None;
         // What is parked comes back by itself.
         let parked = self.pulse.has_parked();
@@ -396,6 +418,7 @@ impl<D: Device> Account<D> {
             return false;
         };
         let length = run.elapsed(now, self.stall.take().as_ref());
+        self.has_moved();
         let exceeded = run.exceeded;
         let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);
         self.shifted = self.shifted.saturating_add(grown.into());

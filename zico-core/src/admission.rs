@@ -2,7 +2,7 @@
 //!
 //! Jobs are asked by priority, then as the policy orders them, then as they came. The first waiter
 //! has a reservation: jobs behind it may start first only where that does not delay it (EASY
-//! backfilling, Lifka 1995). And no waiter is put behind later ones more than 16 times: then it goes
+//! backfilling, Lifka 1995), or where what it needs is kept by a job that does not run. And no waiter is put behind later ones more than 16 times: then it goes
 //! before all that have not been, in the order of asking.
 //!
 //! Nor is a running iteration that waits for memory passed over for ever, by jobs that come back for
@@ -217,16 +217,21 @@ impl<D: Device> Ledger<D> {
             desk.lay_out(self);
         }
         let budget = Regions::new(self.target);
+        let mut anew = true;
         loop {
             self.making_way = self.makes_way();
-            let place = if self.making_way { None } else { desk.choose(&mut *self.policy, budget) };
-            let Some(place) = place else { break };
+            if self.making_way {
+                break;
+            }
+            let Some(place) = desk.choose(&mut *self.policy, budget, anew) else { break };
             let job = desk.key(place);
             let obstacle = self.obstacle(job);
             if let Some(obstacle) = obstacle {
                 desk.hold(place, obstacle);
+                anew = false;
                 continue;
             }
+            anew = true;
             desk.start(place);
             self.waiting.retain(|&waiting| waiting != job);
             self.set_phase(job, Phase::Admitted);
@@ -325,6 +330,7 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn set_phase(&mut self, job: JobKey, phase: Phase) {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.phase = phase;
+            account.has_moved();
         }
     }
 

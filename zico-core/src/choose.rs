@@ -187,10 +187,11 @@ impl<D: Device> Ledger<D> {
                 Candidate { clash, others, absent: entry.memory.is_none(), region }
             })
         };
-        let idle = self.regions.idle(0).take(pages.len().saturating_add(LOOKED_AT));
+        let idle = self.regions.idle(0).filter_map(candidate);
         // What has no memory yet is all the same.
-        let absent = self.regions.absent().filter(|&region| !chosen.has(region)).take(pages.len());
-        let mut best: Vec<Candidate> = idle.chain(absent).filter_map(candidate).collect();
+        let absent = self.regions.absent().filter_map(candidate).take(pages.len());
+        let idle = idle.take(pages.len().saturating_add(LOOKED_AT));
+        let mut best: Vec<Candidate> = idle.chain(absent).collect();
         if pages.len() < best.len() {
             best.select_nth_unstable(pages.len());
         }

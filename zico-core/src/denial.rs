@@ -170,7 +170,8 @@ impl<D: Device> Ledger<D> {
                 && !account.pulse.has_parked()
                 && !account.may_go_on(self.epoch)
         };
-        self.retiring == 0 && self.claimed == 0 && self.accounts.values().all(waits)
+        let is_at_rest = self.retiring == 0 && self.claimed == 0 && self.open >= self.limit;
+        is_at_rest && self.accounts.values().all(waits)
     }
 
     /// Lets the first of those that wait to start do so that holds something, whatever the policy says: by
@@ -200,9 +201,9 @@ impl<D: Device> Ledger<D> {
         self.accounts.get(&job).map(Account::blame) >= waiting.map(Account::blame).max()
     }
 
-    /// Looks at the jobs that are between iterations: those that others wait for in vain they do no longer.
-    /// Whether there was one.
-    pub(crate) fn look_at_idle(&mut self, now: Ticks) -> bool {
+    /// Looks at the jobs that others wait for: those that they wait for in vain they do no longer. Whether
+    /// those who wait are to ask again, be it to be told that nothing can go on.
+    pub(crate) fn look(&mut self, now: Ticks) -> bool {
         let patience = self.patience;
         let looked = self.accounts.values_mut().map(|account| account.look(now, patience));
         let any = looked.fold(false, |any, new| any | new);
@@ -210,6 +211,6 @@ impl<D: Device> Ledger<D> {
             self.epoch += 1;
             self.admit();
         }
-        any
+        any || self.is_news_that_stuck()
     }
 }

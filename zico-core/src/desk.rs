@@ -66,14 +66,22 @@ impl Desk {
     }
 
     /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
-    /// decisions.
-    pub(crate) fn choose(&mut self, policy: &mut dyn Policy, budget: Regions) -> Option<usize> {
-        self.sort(policy);
-        for i in 0..self.queue.len() {
-            self.queue[i].verdict = match self.queue[i].obstacle {
-                None => self.ask(policy, budget, self.queue[i].job, None),
-                Some(_) => Verdict::AfterAnEnd,
-            };
+    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for what
+    /// holds a waiter up.
+    pub(crate) fn choose(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        anew: bool,
+    ) -> Option<usize> {
+        if anew {
+            self.sort(policy);
+            for i in 0..self.queue.len() {
+                self.queue[i].verdict = match self.queue[i].obstacle {
+                    None => self.ask(policy, budget, self.queue[i].job, None),
+                    Some(_) => Verdict::AfterAnEnd,
+                };
+            }
         }
         let is_first = |waiter: &&Waiter| waiter.obstacle != Some(Obstacle::Leftovers);
         let first = *self.queue.iter().find(is_first)?;
@@ -109,7 +117,8 @@ impl Desk {
 
     /// Something keeps the waiter at a place in the queue from starting.
     pub(crate) fn hold(&mut self, place: usize, obstacle: Obstacle) {
-        self.queue[place].obstacle = Some(obstacle);
+        let waiter = &mut self.queue[place];
+        (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
     }
 
     /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if

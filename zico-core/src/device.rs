@@ -120,7 +120,8 @@ pub trait Device: Send + Sync {
     /// The device's fixed properties.
     fn caps(&self) -> Caps;
 
-    /// The clock by which profiles are measured and iterations are timed.
+    /// The clock by which profiles are measured and iterations are timed, and by which others lose patience
+    /// with a job that does nothing: it goes on where the device is idle.
     fn now(&self) -> Ticks;
 
     /// Reserves `len` bytes of addresses, starting at a multiple of `align`. `len` is a multiple of

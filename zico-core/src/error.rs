@@ -131,10 +131,13 @@ pub struct OutOfMemory {
 #[non_exhaustive]
 pub enum AllocError<E> {
     /// Not now: other jobs hold what is missing, or the device has yet to pass what was freed. Ask
-    /// again when the pool's generation has changed.
+    /// again when the pool's generation has changed. A job that has been told so counts as one that waits
+    /// for memory until it allocates or frees again: another may be out of memory meanwhile because nothing
+    /// else can go on.
     Busy(Shortage),
     /// Never, as things stand: the job would need more than the budget leaves beside what the
-    /// others keep, or all jobs wait for each other because this one exceeds its profile.
+    /// others keep, or all jobs wait for each other, what is there serves none of them, and nobody is more
+    /// to blame than this one: first who exceeds its profile, then of whom nothing is known.
     OutOfMemory(Box<OutOfMemory>),
     /// The job would hold more than it may, whatever the others do.
     BeyondCap {
@@ -315,7 +318,7 @@ impl fmt::Display for OutOfMemory {
             )?;
         }
         if self.missing.is_zero() {
-            f.write_str("; all jobs wait for each other, and this one takes more than it used to")
+            f.write_str("; all jobs wait for each other, and none is more to blame than this one")
         } else {
             write!(f, "; a budget larger by {} would do", self.missing)
         }

@@ -96,13 +96,14 @@ impl<D: Device> Ledger<D> {
     /// as it is (a job has left behind more than it ever had), whoever can still does, and nothing is
     /// granted that would keep it from that.
     fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
-        if !self.policy.hands_over()
-            || self.is_within_floor(job, growth)
-            || self.is_safe_with(Some((job, growth)), 0)
-        {
+        if !self.policy.hands_over() {
+            // Where nothing comes back, what is there is all that matters.
+            return self.reserved(Some((job, growth))) <= self.limit;
+        }
+        if self.is_within_floor(job, growth) || self.is_safe_with(Some((job, growth)), 0) {
             return true;
         }
-        if self.is_safe_with(None, 0) {
+        if self.is_safe_with(None, 0) || self.reserved(None) > self.limit {
             return false;
         }
         let before = self.finishing(None);

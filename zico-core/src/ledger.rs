@@ -307,6 +307,8 @@ impl<D: Device> Ledger<D> {
             return false;
         };
         self.epoch += 1;
+        // From here on nothing may be added to it: a lease that is taken back finds that it has passed.
+        account.passed = account.passed.max(batch);
         let rest = fence.regions.len().saturating_sub(AT_A_TIME);
         for region in fence.regions.drain(rest..) {
             if let State::Draining { job: owner, batch: last } = self.regions[region].state
@@ -318,7 +320,6 @@ impl<D: Device> Ledger<D> {
             }
         }
         if rest == 0 {
-            account.passed = account.passed.max(batch);
             self.list = account.fences.pop_front().map_or_else(Vec::new, |fence| fence.regions);
         }
         account.note(now);

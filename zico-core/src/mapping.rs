@@ -230,11 +230,11 @@ impl<D: Device> Shared<D> {
         jobs.into_iter().for_each(|job| first(Some(job), self.reap(job)));
         first(None, self.clear_up());
         let now = self.device.now();
-        let (shrinking, vain) = {
+        let (shrinking, news) = {
             let mut ledger = self.ledger.lock();
-            (ledger.is_shrinking(), ledger.look_at_idle(now))
+            (ledger.is_shrinking(), ledger.look(now))
         };
-        if vain {
+        if news {
             self.changed();
         }
         if shrinking {

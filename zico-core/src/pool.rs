@@ -109,7 +109,7 @@ impl PoolConfig {
     /// The pool cannot know whether it ever will. Where all that could go on waits for such a job, whoever
     /// cannot go on without its memory is told so after this time ([`AllocError::OutOfMemory`]) instead
     /// of waiting for ever. Who would rather wait says [`Ticks::MAX`]. Somebody has to
-    /// [look](Pool::poll).
+    /// [look](Pool::poll), and the device's clock has to go on where the device has nothing to do.
     ///
     /// [`AllocError::OutOfMemory`]: crate::AllocError::OutOfMemory
     #[must_use]
@@ -291,12 +291,12 @@ impl<D: Device> Pool<D> {
     ///
     /// ```
     /// # use zico_core::{Device, Pool};
-    /// /// Ends what everybody waits for.
-    /// fn end_who_blocks<D: Device>(pool: &Pool<D>) {
-    ///     for waiting in pool.waits() {
-    ///         if let Some(blocker) = waiting.blockers.first() {
-    ///             pool.evict(blocker.id);
-    ///         }
+    /// /// Ends the job of a worker that has died, if others wait for it.
+    /// fn end_dead<D: Device>(pool: &Pool<D>, worker: &str) {
+    ///     let waits = pool.waits();
+    ///     let mut blockers = waits.iter().flat_map(|waiting| &waiting.blockers);
+    ///     if let Some(dead) = blockers.find(|blocker| &*blocker.job == worker) {
+    ///         pool.evict(dead.id);
     ///     }
     /// }
     /// ```

@@ -148,7 +148,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The books, and the jobs' memory, to be looked at without holding on to the books.
     pub(crate) fn of<D: Device>(ledger: &Ledger<D>) -> (Self, Vec<Arc<Mutex<Memory<D>>>>) {
-        let bytes = |regions: usize| Bytes::new(regions as u64 * ledger.page_bytes);
+        let bytes = |regions: usize| Bytes::new((regions as u64).saturating_mul(ledger.page_bytes));
         let region = Bytes::new(ledger.page_bytes);
         let job = |(&key, account): (&JobKey, &Account<D>)| JobSnapshot {
             id: JobId(key),

@@ -110,6 +110,8 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy).
     pub async fn alloc_async(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
+        // It may be an iteration that this waits for, if the job does not mark them.
+        let _place = self.memory.lock().marker.is_some().then(|| Place(self));
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);
             match self.alloc(request) {

@@ -12,7 +12,7 @@ use crate::snapshot::Activity;
 use crate::sync::Arc;
 use crate::units::Bytes;
 
-/// Which job of a pool. No two jobs of a pool ever have the same.
+/// Which job of a pool. No two jobs of a pool ever have the same; in another pool it means nothing.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) JobKey);

@@ -113,7 +113,8 @@ impl<D: Device> Account<D> {
     /// there can be beside what they keep for sure.
     pub(crate) fn claim(&self, job: JobKey, asked: Growth, there_is: u32, most: u32) -> Claim {
         let ahead = if self.is_running() { self.ahead() } else { None };
-        let claim = ahead.map_or(there_is, |ahead| most.min(self.persistent() + ahead));
+        let claim =
+            ahead.map_or(there_is, |ahead| most.min(self.persistent().saturating_add(ahead)));
         // What is reserved for it is its own, and stays so: as if it held that much.
         let (reserved, kept) = self.reserved_and_kept(asked);
         Claim { job, need: claim.saturating_sub(reserved), returns: reserved - kept }
