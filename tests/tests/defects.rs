@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -534,6 +534,31 @@ fn a_jobs_own_stream_that_takes_no_event_ends_its_wait() {
     refuse(&setup.hook, stream);
     let result = a.alloc_blocking(own(3), LOOK);
     assert!(matches!(result, Err(AllocError::Device(HookError::Made))), "{result:?}");
+}
+
+/// Regions that come and go while no event can be recorded are tried again in batches, not one by one: the
+/// batch that stays open does not grow.
+#[test]
+fn a_batch_does_not_grow_with_each_event_that_is_refused() {
+    let setup = Hooked::new(4);
+    let (job, stream) = setup.join("job");
+    let tries = Arc::new(AtomicU32::new(0));
+    fn refuse(hook: &Hook, stream: MockStream, tries: &Arc<AtomicU32>) {
+        let (next, count) = (hook.clone(), tries.clone());
+        hook.on_stream(stream, move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            refuse(&next, stream, &count);
+            true
+        });
+    }
+    refuse(&setup.hook, stream, &tries);
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    for _ in 0..300 {
+        job.free(job.alloc(own(1)).unwrap()).unwrap();
+    }
+    // Four regions of 2 MiB are a batch.
+    let tries = tries.load(Ordering::SeqCst);
+    assert!((50..=101).contains(&tries), "{tries}");
 }
 
 /// D7: a request of an absurd size is refused before anything is listed for it.
