@@ -4,12 +4,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use zico_core::policy::{Policy, TimeShift};
+use zico_core::policy::{Exclusive, Policy, TimeShift};
 use zico_core::{
     Activity, AllocError, Awaited, Begin, BeginError, Block, Bytes, Device, FreeError, Job,
     JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
@@ -155,6 +155,60 @@ fn two_jobs_that_keep_what_each_other_needs_do_not_wait_for_ever() {
     runs.end().unwrap();
 }
 
+/// The same where both wait for a third: the one that is asked first needs what the second keeps.
+#[test]
+fn what_a_waiting_job_keeps_is_not_there_for_one_with_a_higher_priority() {
+    let setup = Setup::under(8, Exclusive);
+    let [a, c] = ["a", "c"].map(|name| setup.join(name));
+    let b = setup.join(JobConfig::new("b").priority(1));
+    setup.learn(&a, 3, 2);
+    setup.learn(&b, 7, 2);
+    let left = a.alloc(own(2)).unwrap();
+    assert_eq!(c.begin(), Ok(Begin::Started));
+    assert_eq!((a.begin(), b.begin()), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
+    c.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "it could not go on");
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.free(left).unwrap();
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+}
+
+/// What a job begins with stays, as far as is known, until it has been freed: no iteration starts beside it
+/// that would need it.
+#[test]
+fn what_an_iteration_has_begun_with_is_not_expected_back() {
+    let setup = Setup::under(8, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&b, 6, 2);
+    let left = a.alloc(own(3)).unwrap();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
+    a.free(left).unwrap();
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started), "it has been freed");
+}
+
+/// What one of the last iterations has left may be left again, whatever the newest has begun with.
+#[test]
+fn what_iterations_have_left_is_expected_to_be_left_again() {
+    let setup = Setup::under(8, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&b, 6, 2);
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    let left = a.alloc(own(3)).unwrap();
+    a.end().unwrap();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.free(left).unwrap();
+    a.free(a.alloc(own(3)).unwrap()).unwrap();
+    a.end().unwrap();
+    setup.settle();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "there may not be room for it");
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started), "nothing was left");
+}
+
 /// D0, 5: a persistent allocation outside iterations, by a job that keeps something, beside an iteration
 /// of which nothing is known.
 #[test]
@@ -263,6 +317,33 @@ fn a_denial_is_looked_at_again_when_the_job_it_rests_on_waits_to_start() {
     b.alloc(own(1)).unwrap();
 }
 
+/// The same where the policy would not let it start beside the one that is denied: nobody else can free
+/// what that one waits for.
+#[test]
+fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
+    let setup = Setup::under(8, Exclusive);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&a, 2, 2);
+    let left = a.alloc(own(2)).unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+    b.alloc(own(6)).unwrap();
+    busy(&b.alloc(own(1)));
+    let generation = setup.pool.generation();
+    assert_eq!(a.begin(), Ok(Begin::Wait(None)));
+    assert_ne!(
+        setup.pool.generation(),
+        generation,
+        "the one that waits for memory is to ask again"
+    );
+    busy(&b.alloc(own(1)));
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.free(left).unwrap();
+    setup.settle();
+    a.end().unwrap();
+    setup.settle();
+    b.alloc(own(1)).unwrap();
+}
+
 /// R2: a job that begins before its model is built has parameters and optimizer state among the blocks of
 /// its iterations, for ever. Its claims and what it keeps are right after a few iterations, and it hangs
 /// nobody meanwhile.
@@ -335,6 +416,19 @@ fn first_steps_before_the_first_mark_fit_below_the_sum_of_the_peaks() {
     }
     assert_eq!(done, [true; 2], "{}", setup.pool.snapshot());
     jobs.iter().zip(models).for_each(|(job, model)| job.free(model).unwrap());
+}
+
+/// R3: what a job has allocated before its first mark it may free yet: who needs it waits, and is not refused.
+#[test]
+fn what_is_guessed_to_persist_is_waited_for() {
+    let setup = Setup::new(10);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    let model = a.alloc(learned(6)).unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+    busy(&b.alloc(own(6)));
+    a.free(model).unwrap();
+    setup.settle();
+    b.alloc(own(6)).unwrap();
 }
 
 /// R3: a job that never marks anything, or stops in its first step, holds up nobody for ever.
@@ -555,6 +649,31 @@ fn few_streams_are_remembered() {
     assert_eq!(events(streams[0]), 1, "forgotten");
 }
 
+/// Regions that come and go while no event can be recorded are tried again in batches, not one by one: the
+/// batch that stays open does not grow.
+#[test]
+fn a_batch_does_not_grow_with_each_event_that_is_refused() {
+    let setup = Hooked::new(4);
+    let (job, stream) = setup.join("job");
+    let tries = Arc::new(AtomicU32::new(0));
+    fn refuse(hook: &Hook, stream: MockStream, tries: &Arc<AtomicU32>) {
+        let (next, count) = (hook.clone(), tries.clone());
+        hook.on_stream(stream, move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            refuse(&next, stream, &count);
+            true
+        });
+    }
+    refuse(&setup.hook, stream, &tries);
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    for _ in 0..300 {
+        job.free(job.alloc(own(1)).unwrap()).unwrap();
+    }
+    // Four regions of 2 MiB are a batch.
+    let tries = tries.load(Ordering::SeqCst);
+    assert!((50..=101).contains(&tries), "{tries}");
+}
+
 /// D7: a request of an absurd size is refused before anything is listed for it.
 #[test]
 fn absurd_sizes_are_refused() {
@@ -680,6 +799,15 @@ fn within_its_floor_a_job_is_never_refused() {
     setup.pool.set_budget(regions(6)).unwrap();
     setup.settle();
     f.free(f.alloc(stays(0)).unwrap()).unwrap();
+}
+
+/// The same where that leaves no room for its own iterations: what is reserved is its own to use.
+#[test]
+fn within_its_floor_a_job_may_outgrow_its_own_peak() {
+    let setup = Setup::new(8);
+    let f = setup.join(JobConfig::new("f").floor(regions(3)));
+    setup.learn(&f, 8, 2);
+    f.alloc(stays(3)).unwrap();
 }
 
 /// An iteration begins while another thread of the job leases for a block: where that goes has been decided

@@ -64,6 +64,27 @@ fn a_job_is_understood_without_marks_and_again_after_it_has_changed() {
     assert_eq!((job.detected(), job.end().is_err()), (None, true));
 }
 
+/// What the job still holds is part of the iteration that it has come from.
+#[test]
+fn a_detected_iteration_goes_on_while_its_memory_is_held() {
+    let pool = pool(200, |config| config);
+    let job = join(&pool, "unmarked");
+    let mut live = Vec::new();
+    (0..6).for_each(|_| wave(&job, 40, &mut live).unwrap());
+    let iterations = || pool.snapshot().jobs[0].iterations;
+    let before = iterations();
+    let blocks = (1..=60).map(|i| job.alloc(Request::new(Bytes::kib(40 * i), Lifetime::Iteration)));
+    let mut blocks: Vec<Block> = blocks.map(Result::unwrap).collect();
+    assert_eq!(iterations(), before + 1, "each ends where the next one begins");
+    let held = blocks.remove(0);
+    blocks.into_iter().for_each(|block| job.free(block).unwrap());
+    wave(&job, 40, &mut live).unwrap();
+    assert_eq!(iterations(), before + 1, "a block is held");
+    job.free(held).unwrap();
+    wave(&job, 40, &mut live).unwrap();
+    assert_eq!(iterations(), before + 2);
+}
+
 #[test]
 fn an_allocation_waits_where_its_iteration_may_not_begin() {
     let pool = pool(200, |config| config.policy(Box::new(Exclusive)));

@@ -240,13 +240,13 @@ impl World {
                 }
             }
             vain = if moved { 0 } else { vain + 1 };
-            if vain > 1 {
+            if vain % 2 == 0 && vain > 0 {
                 // For a job that does nothing others wait only as long as the pool has patience.
                 let now = self.device.now();
                 self.device.advance_to(now.saturating_add(Ticks::millis(60_000)));
                 self.pool.poll().unwrap();
             }
-            if vain > 5 {
+            if vain > 8 {
                 return Err(format!(
                     "nothing goes on in {:?}\n{}",
                     self.state(),

@@ -398,6 +398,34 @@ fn a_lowered_budget_is_reached_within_an_iteration() {
     assert!(device.usage().physical <= regions(9));
 }
 
+/// The end of an iteration that held nothing any more is all that a lowered budget has waited for.
+#[test]
+fn a_lowered_budget_is_reached_as_soon_as_the_iteration_ends() {
+    let (device, pool) = pool(10, TimeShift::default());
+    let job = pool.join("job", device.add_stream()).unwrap();
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    let status = pool.set_budget(regions(5)).unwrap();
+    assert_eq!(status.pending, regions(5), "nobody knows what it takes");
+    job.end().unwrap();
+    assert_eq!(pool.budget_status().pending, Bytes::ZERO);
+}
+
+/// What stays has to fit in the budget that is to be, whatever there is until that is reached.
+#[test]
+fn growth_that_stays_is_measured_by_the_lowered_budget() {
+    let (device, pool) = pool(10, TimeShift::default());
+    let (job, other) = (
+        pool.join("job", device.add_stream()).unwrap(),
+        pool.join("other", device.add_stream()).unwrap(),
+    );
+    assert_eq!(job.begin(), Ok(Begin::Started));
+    job.alloc(Request::new(regions(2), Lifetime::Iteration)).unwrap();
+    assert_eq!(pool.set_budget(regions(5)).unwrap().pending, regions(5));
+    let error = other.alloc(Request::new(regions(6), Lifetime::Persistent)).unwrap_err();
+    let AllocError::OutOfMemory(why) = error else { panic!("{error}") };
+    assert_eq!(why.missing, regions(1));
+}
+
 /// Raised again before the reclaim has ended, a budget is there at once.
 #[test]
 fn a_budget_may_be_raised_before_it_has_been_lowered() {
@@ -505,6 +533,30 @@ fn what_a_job_leaks_is_said_by_name() {
     assert!(lines[2].ends_with("1 iteration (no name)") && lines.len() == 3, "{text}");
     pool.poll().unwrap();
     assert_eq!(pool.snapshot().free, pool.snapshot().held);
+}
+
+/// Of the regions that are free a job gets those that others use for the least of their time.
+#[test]
+fn a_job_gets_what_others_use_least() {
+    let (device, pool) = pool(2, TimeShift::default());
+    let stream = device.add_stream();
+    let one = pool.join(JobConfig::new("one").without_plans(), stream).unwrap();
+    let two = pool.join("two", device.add_stream()).unwrap();
+    let alloc = |kib| one.alloc(Request::new(Bytes::kib(kib), Lifetime::Iteration)).unwrap();
+    // Its first page is in use in all of an iteration, the second for a moment.
+    for _ in 0..3 {
+        assert_eq!(one.begin(), Ok(Begin::Started));
+        let long = alloc(1536);
+        one.free(alloc(2048)).unwrap();
+        (0..20).for_each(|_| one.free(alloc(1)).unwrap());
+        one.free(long).unwrap();
+        one.end().unwrap();
+        pool.poll().unwrap();
+    }
+    two.alloc(Request::new(REGION, Lifetime::Iteration)).unwrap();
+    let maps = device.calls().of(Operation::Map);
+    alloc(1536);
+    assert_eq!(device.calls().of(Operation::Map), maps, "its first page has its region still");
 }
 
 /// A block that outlives all others strands the region it lies in, and no other.

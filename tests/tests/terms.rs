@@ -67,6 +67,21 @@ fn a_floor_is_there_at_once() {
     other.free(above).unwrap();
 }
 
+/// What was reserved for a job that has left is nobody's at once, but for what the device still uses.
+#[test]
+fn a_floor_ends_when_its_job_leaves() {
+    let (device, pool) = pool(10, TimeShift::default());
+    let stream = device.add_stream();
+    let reserved = pool.join(job().floor(regions(4)), stream).unwrap();
+    let other = pool.join("other", device.add_stream()).unwrap();
+    reserved.alloc(of(1)).unwrap();
+    device.launch(stream, Ticks::millis(1), Utilisation::FULL).unwrap();
+    drop(reserved);
+    assert_eq!(other.begin(), Ok(Begin::Started));
+    other.alloc(of(9)).unwrap();
+    assert!(device.outstanding(stream) > 0, "the device has not passed it");
+}
+
 #[test]
 fn a_floor_that_cannot_be_kept_is_refused() {
     let (device, pool) = pool(10, TimeShift::default());

@@ -141,6 +141,25 @@ fn a_wait_that_is_given_up_leaves_nothing_behind() {
     assert_eq!(stays.as_mut().poll(&mut context), Poll::Ready(()));
 }
 
+/// Nothing is kept of a task that no longer waits for memory.
+#[test]
+fn a_dropped_task_is_forgotten() {
+    let (device, pool) = pool(1);
+    let (one, two) = (join(&device, &pool), join(&device, &pool));
+    let count = Arc::new(Count::default());
+    let request = Request::new(REGION, Lifetime::Iteration);
+    let block = one.alloc(request).unwrap();
+    {
+        let waker = Waker::from(count.clone());
+        let mut waiting = pin!(two.alloc_async(request));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(Arc::strong_count(&count) > 2);
+    }
+    assert_eq!(Arc::strong_count(&count), 1);
+    one.free(block).unwrap();
+    assert_eq!(count.0.load(Ordering::SeqCst), 0);
+}
+
 /// A task that no longer wants to start does not hold up those behind it.
 #[test]
 fn a_dropped_task_leaves_the_queue() {

@@ -287,6 +287,16 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_what_has_been_freed_are_forgotten() {
+        let mut job = Program::default();
+        [10, 10, 20].into_iter().for_each(|size| job.habits.keep(size));
+        assert!(!job.habits.has_freed());
+        [10, 20].into_iter().for_each(|size| job.habits.keep_no_more(size));
+        assert_eq!((job.habits.kept.len(), job.habits.has_freed()), (1, true));
+        assert_eq!(job.iteration(&[(20, true), (10, true)]), [false, true]);
+    }
+
+    #[test]
     fn a_free_in_a_later_iteration_says_nothing_of_that_one() {
         let mut job = Program::default();
         job.begin();
