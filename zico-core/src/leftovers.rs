@@ -13,6 +13,8 @@ pub(crate) struct Leftovers {
     /// What each of them left, in a ring.
     left: [u32; REMEMBERED],
     next: usize,
+    /// The most of them.
+    most: u32,
     /// What the last two have begun with, the newest first.
     carried: [Option<u32>; 2],
 }
@@ -22,6 +24,7 @@ impl Leftovers {
     pub(crate) fn note_left(&mut self, regions: u32) {
         self.left[self.next] = regions;
         self.next = (self.next + 1) % REMEMBERED;
+        self.most = self.left.into_iter().fold(0, u32::max);
     }
 
     /// An iteration begins with so many.
@@ -31,7 +34,7 @@ impl Leftovers {
 
     /// The most that one of them left.
     pub(crate) fn left(&self) -> u32 {
-        self.left.into_iter().fold(0, u32::max)
+        self.most
     }
 
     /// What both of the last two have begun with: what always is there. Nothing before there were two.
