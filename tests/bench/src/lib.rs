@@ -20,10 +20,12 @@
 pub mod across;
 pub mod best_fit;
 pub mod bfc;
+pub mod bounds;
 pub mod caching;
 pub mod cnmem;
 pub mod expandable;
 mod extents;
+pub mod null;
 pub mod oracle;
 pub mod sharing;
 pub mod speed;
