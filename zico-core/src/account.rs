@@ -21,7 +21,7 @@ use crate::terms::Terms;
 use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
 use crate::zone::Zone;
 
-pub(crate) use claim::Blame;
+pub(crate) use claim::{Blame, Stake};
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;

@@ -220,7 +220,7 @@ impl<D: Device> Ledger<D> {
         let mut anew = true;
         loop {
             self.making_way = self.makes_way();
-            if self.making_way {
+            if self.making_way || desk.queue.is_empty() {
                 break;
             }
             let Some(place) = desk.choose(&mut *self.policy, budget, anew) else { break };
@@ -251,6 +251,10 @@ impl<D: Device> Ledger<D> {
     /// one of them starts, and frees it or finds that there is no memory.
     fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
         if !self.policy.hands_over() {
+            return None;
+        }
+        // Alone, it needs at most what there is.
+        if self.accounts.len() == 1 {
             return None;
         }
         let own = self.accounts.get(&job)?;
@@ -301,6 +305,12 @@ impl<D: Device> Ledger<D> {
     /// others began as a job may be passed over by, and what it waits for may still come back. If it
     /// could have it and does not ask, nobody waits for that.
     fn makes_way(&mut self) -> bool {
+        let starves = |account: &Account<D>| {
+            account.stall.as_ref().is_some_and(|stall| stall.passed_over >= PASSES)
+        };
+        if !self.accounts.values().any(starves) {
+            return false;
+        }
         let returns = |account: &Account<D>| account.is_running() || account.draining > 0;
         let returning = self.accounts.values().filter(|account| returns(account)).count();
         let mut makes_way = false;
@@ -345,14 +355,13 @@ impl<D: Device> Ledger<D> {
         }
         let soonest = desk.queue.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
         for account in self.accounts.values() {
-            let progress = account.progress();
-            let watch =
-                account.outlook.profile().filter(|_| account.is_running()).and_then(|profile| {
-                    let hoped = profile.position(progress).saturating_add(soonest?);
-                    // Some way ahead at least: looking again at once shows nothing new.
-                    let stride = Progress::new(profile.operations().value() / STRIDES + 1);
-                    Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
-                });
+            let watch = soonest.filter(|_| account.is_running()).and_then(|soonest| {
+                let (profile, progress) = (account.outlook.profile()?, account.progress());
+                let hoped = profile.position(progress).saturating_add(soonest);
+                // Some way ahead at least: looking again at once shows nothing new.
+                let stride = Progress::new(profile.operations().value() / STRIDES + 1);
+                Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
+            });
             account.pulse.watch(watch.unwrap_or(Progress::MAX));
         }
     }

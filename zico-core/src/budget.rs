@@ -118,13 +118,9 @@ impl<D: Device> Ledger<D> {
     /// Moves the limit towards a lowered target, as far as what runs can still finish.
     pub(crate) fn tighten(&mut self) {
         if self.limit > self.target {
-            let reserved = self.reserved(None);
-            let needed = if self.policy.hands_over() {
-                self.running_claims(None, 0);
-                least_free(&mut self.claims)
-            } else {
-                0
-            };
+            let reserved = self.lay_claims(None, 0);
+            let hands_over = self.policy.hands_over();
+            let needed = if hands_over { least_free(&mut self.claims) } else { 0 };
             self.limit = self.limit.min(reserved.saturating_add(needed)).max(self.target);
         }
         self.close_absent();

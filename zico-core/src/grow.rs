@@ -62,6 +62,10 @@ impl<D: Device> Job<D> {
     /// Refuses what is larger than all there is, before its pages are listed.
     fn can_ever_fit(&self, request: Request, size: u64) -> Result<(), AllocError<D::Error>> {
         let pages = size.div_ceil(self.shared.region.value().max(1));
+        // No budget is less than a region.
+        if pages <= 1 {
+            return Ok(());
+        }
         let ledger = self.shared.ledger.lock();
         if pages <= u64::from(ledger.limit.max(ledger.target)) {
             return Ok(());
@@ -115,7 +119,11 @@ impl<D: Device> Job<D> {
         // What a plan keeps for those who come next is of more use now.
         let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
         let spared = !spare.is_empty();
-        self.shared.give_back(self.key, memory, Zone::Planned, spare);
+        if spared {
+            self.shared.give_back(self.key, memory, Zone::Planned, spare);
+        } else {
+            drop(memory);
+        }
         if awaited {
             self.shared.changed();
         }

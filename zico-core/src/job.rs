@@ -25,7 +25,8 @@ use crate::zone::Zone;
 /// One tenant of a pool.
 ///
 /// Allocating and freeing takes the job's own lock only, as long as its arenas have room. Dropping
-/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued.
+/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued. That takes
+/// O(blocks log blocks + pages), and the pool's lock for at most 1024 pages at a time.
 pub struct Job<D: Device> {
     pub(crate) shared: Arc<Shared<D>>,
     pub(crate) key: JobKey,
@@ -108,7 +109,8 @@ impl<D: Device> Job<D> {
     ///
     /// An iteration of n allocations that has repeated is planned before this returns, once for each kind
     /// and again, a few times, when blocks live longer than foreseen. That takes O(n log n) steps for any
-    /// lifetimes, of a few nanoseconds each, and no lock. Where there is no plan within these steps, the
+    /// lifetimes, of a few nanoseconds each, and no lock. The rest takes O(jobs) for each decision on those
+    /// that wait, and holds the pool's lock for that and for at most 1024 pages at a time. Where there is no plan within these steps, the
     /// iteration is placed as before. [`JobConfig::without_plans`](crate::JobConfig::without_plans) does
     /// without.
     ///
@@ -152,7 +154,9 @@ impl<D: Device> Job<D> {
     /// Allocates device memory.
     ///
     /// O(1) while the job's arenas have room (O(log) of the free pieces of one size, amortised); else a
-    /// lease from the pool, which may have to create regions on the device.
+    /// lease from the pool, which may have to create regions on the device. A lease of n pages takes
+    /// O(n + jobs log jobs) where they are mapped, else O((n + 4096) log n) for each of at most 64 sorts of
+    /// pages that are in use at different times. It holds the pool's lock for all pages that it asks for.
     ///
     /// # Errors
     /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
@@ -230,6 +234,10 @@ impl<D: Device> Job<D> {
 
     /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
     /// other jobs when the device has passed all that is enqueued now.
+    ///
+    /// O(1), and O(pages) for whole pages that it leaves empty, O(streams) for other streams that use the
+    /// block. It holds the pool's lock for at most 1024 pages at a time, and not at all where none is left
+    /// empty.
     ///
     /// # Errors
     /// If the block is not live in this job.
@@ -331,7 +339,7 @@ impl<D: Device> Job<D> {
 
     /// Leaves the pool, and says what was still live: what a program that frees all it has should
     /// find empty. As with dropping it, other jobs get all of it once the device has passed what the
-    /// job enqueued.
+    /// job enqueued. O(blocks log blocks + pages), the pool's lock for at most 1024 pages at a time.
     pub fn leave(self) -> LiveBlocks {
         self.live_blocks()
     }

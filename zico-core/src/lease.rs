@@ -62,8 +62,10 @@ impl<D: Device> Ledger<D> {
     /// A job that has run no iteration yet asks for something of which nothing is known: it may be one of
     /// a wave.
     fn note_first_wave(&mut self, job: JobKey, want: &Want) {
-        let account = self.accounts.get_mut(&job);
-        if let Some(account) = account.filter(|_| want.told == Told::Guessed { wave: true }) {
+        if want.told != (Told::Guessed { wave: true }) {
+            return;
+        }
+        if let Some(account) = self.accounts.get_mut(&job) {
             account.first_wave.grow(account.leased_total());
         }
     }
@@ -98,12 +100,12 @@ impl<D: Device> Ledger<D> {
     fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
         if !self.policy.hands_over() {
             // Where nothing comes back, what is there is all that matters.
-            return self.reserved(Some((job, growth))) <= self.limit;
+            return self.lay_claims(Some((job, growth)), 0) <= self.limit;
         }
-        if self.is_within_floor(job, growth) || self.is_safe_with(Some((job, growth)), 0) {
+        if self.is_safe_with(Some((job, growth)), 0) || self.is_within_floor(job, growth) {
             return true;
         }
-        if self.is_safe_with(None, 0) || self.reserved(None) > self.limit {
+        if self.is_safe_with(None, 0) || self.lay_claims(None, 0) > self.limit {
             return false;
         }
         let before = self.finishing(None);
@@ -121,49 +123,56 @@ impl<D: Device> Ledger<D> {
 
     /// The jobs with claims that can finish in some order, if `asked` is granted.
     pub(crate) fn finishing(&mut self, asked: Option<(JobKey, Growth)>) -> Vec<JobKey> {
-        let free = self.limit.checked_sub(self.reserved(asked));
-        self.running_claims(asked, 0);
+        let free = self.limit.checked_sub(self.lay_claims(asked, 0));
         free.map_or_else(Vec::new, |free| can_finish(free, &mut self.claims).collect())
     }
 
     /// Whether every running iteration can finish in some order if what is asked for is granted, and
     /// `floor` regions are reserved for somebody else.
     pub(crate) fn is_safe_with(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> bool {
-        let reserved = self.reserved(asked).saturating_add(floor);
-        let Some(free) = self.limit.checked_sub(reserved) else { return false };
-        self.running_claims(asked, floor);
-        is_safe(free, &mut self.claims)
-    }
-
-    /// What nobody else can have now, of all jobs, if what is asked for were granted.
-    pub(crate) fn reserved(&self, asked: Option<(JobKey, Growth)>) -> u32 {
-        let reserved = |(key, account): (&JobKey, &Account<D>)| account.reserved(of(asked, *key));
-        self.accounts.iter().map(reserved).fold(0, u32::saturating_add)
+        // Alone, what a job may still take is never more than what is left beside what is reserved.
+        if self.accounts.len() == 1
+            && let Some((&key, account)) = self.accounts.first_key_value()
+        {
+            let reserved = account.stake(key, of(asked, key)).reserved;
+            return reserved.saturating_add(floor) <= self.limit;
+        }
+        let reserved = self.lay_claims(asked, floor);
+        self.limit.checked_sub(reserved).is_some_and(|free| is_safe(free, &mut self.claims))
     }
 
     /// Fills the scratch with the claims of the running iterations, as if what is asked for were granted
-    /// and `floor` regions reserved for somebody else.
+    /// and `floor` regions reserved for somebody else. What nobody else can have then, of all jobs and of
+    /// the floor.
     ///
     /// What a claim can come to at most is what the others do not keep. What a job is about to keep more
     /// does not count there: it has to wait for an iteration of which nothing is known. But it does not
     /// wait for what comes before a first iteration, of which nobody knows whether it is one.
-    pub(crate) fn running_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) {
-        let sum = |of: fn(&Account<D>) -> u32| {
-            self.accounts.values().map(of).fold(floor, u32::saturating_add)
-        };
-        let (kept, surely) = (sum(Account::kept), sum(Account::surely_kept));
+    pub(crate) fn lay_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> u32 {
+        let (mut kept, mut surely, mut reserved) = (floor, floor, floor);
+        self.stakes.clear();
+        for (&key, account) in &self.accounts {
+            let stake = account.stake(key, of(asked, key));
+            kept = kept.saturating_add(stake.kept);
+            surely = surely.saturating_add(stake.surely_kept);
+            reserved = reserved.saturating_add(stake.reserved);
+            if account.has_claim() {
+                self.stakes.push(stake);
+            }
+        }
         let more = asked.filter(|(_, growth)| growth.persists).map_or(0, |(_, more)| more.regions);
+        let limit = self.limit;
         self.claims.clear();
-        for (&key, account) in self.accounts.iter().filter(|(_, account)| account.has_claim()) {
+        for stake in &self.stakes {
             let beside = |all: u32, own: u32| {
                 let others = all.saturating_sub(own);
-                let more = if account.is_running() { 0 } else { more };
-                self.limit.saturating_sub(others.saturating_add(more)).min(account.cap)
+                let more = if stake.is_running { 0 } else { more };
+                limit.saturating_sub(others.saturating_add(more)).min(stake.cap)
             };
-            let there_is = beside(kept, account.kept());
-            let most = beside(surely, account.surely_kept());
-            self.claims.push(account.claim(key, of(asked, key), there_is, most));
+            let (there_is, most) = (beside(kept, stake.kept), beside(surely, stake.surely_kept));
+            self.claims.push(stake.claim(there_is, most));
         }
+        reserved
     }
 
     /// Whether the job had been denied memory before: another of its threads may still wait.
@@ -172,11 +181,14 @@ impl<D: Device> Ledger<D> {
         for backing in backings {
             let place = Place { job, zone, page: backing.page };
             self.regions.set_state(backing.region, State::Leased(place));
-            self.count_draining(job, backing.from, -1, now);
+            if backing.from != From::Own {
+                self.count_draining(job, backing.from, -1, now);
+            }
         }
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         let moment = account.moment();
         for backing in backings {
+            account.draining -= u32::from(backing.from == From::Own);
             account.leased[zone.index()] += 1;
             account.taken += u64::from(backing.from != From::Own);
             account.spaces[zone.index()].set(backing.page, |page| page.usage.begin(moment));

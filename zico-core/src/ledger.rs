@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use crate::account::{Account, Batch, Fence};
+use crate::account::{Account, Batch, Fence, Stake};
 use crate::banker::Claim;
 use crate::choose::{Backing, Chosen};
 use crate::desk::Desk;
@@ -19,7 +19,7 @@ use crate::region::{JobKey, Place, Regions, State};
 use crate::run::Phase;
 use crate::signature::Signature;
 use crate::snapshot::Counts;
-use crate::space::Space;
+use crate::space::{Moment, Space};
 use crate::sync::Arc;
 use crate::units::{MemoryTime, Ticks};
 use crate::zone::Zone;
@@ -57,6 +57,8 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) patience: Ticks,
     /// Scratch for the banker's test.
     pub(crate) claims: Vec<Claim>,
+    /// And for what they are made of.
+    pub(crate) stakes: Vec<Stake>,
     /// Scratch for leases.
     pub(crate) backings: Vec<Backing>,
     /// Those of them that a lease has chosen so far.
@@ -106,6 +108,7 @@ impl<D: Device> Ledger<D> {
             rules,
             patience,
             claims: Vec::new(),
+            stakes: Vec::new(),
             backings: Vec::new(),
             chosen: Chosen::default(),
             list: Vec::new(),
@@ -172,14 +175,14 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn leave_pages(&mut self, job: JobKey, from: (usize, u64)) -> Option<(usize, u64)> {
         let (mut zone, mut page) = from;
         for _ in 0..AT_A_TIME {
-            let (which, space) = (*Zone::ALL.get(zone)?, &self.accounts.get(&job)?.spaces[zone]);
-            if page >= space.pages() {
+            let (which, account) = (*Zone::ALL.get(zone)?, self.accounts.get_mut(&job)?);
+            if page >= account.spaces[zone].pages() {
                 (zone, page) = (zone + 1, 0);
                 continue;
             }
-            if let Some(region) = space.page(page).region {
-                self.drain(Place { job, zone: which, page }, region);
-            }
+            let moment = account.moment();
+            let place = Place { job, zone: which, page };
+            self.epoch += u64::from(Self::drain(&mut self.regions, account, place, moment));
             page += 1;
         }
         Some((zone, page))
@@ -195,11 +198,11 @@ impl<D: Device> Ledger<D> {
 
     /// Takes back pages that an arena has emptied.
     pub(crate) fn give_back(&mut self, job: JobKey, zone: Zone, pages: impl Iterator<Item = u64>) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let moment = account.moment();
         for page in pages {
-            let space = self.accounts.get(&job).map(|account| &account.spaces[zone.index()]);
-            if let Some(region) = space.and_then(|space| space.page(page).region) {
-                self.drain(Place { job, zone, page }, region);
-            }
+            let place = Place { job, zone, page };
+            self.epoch += u64::from(Self::drain(&mut self.regions, account, place, moment));
         }
     }
 
@@ -212,26 +215,32 @@ impl<D: Device> Ledger<D> {
         (Self::is_full(account, self.page_bytes), more_room && !self.waiting.is_empty())
     }
 
-    /// Moves a leased region to its job's open batch.
-    fn drain(&mut self, place: Place, region: usize) {
-        if self.regions[region].state != State::Leased(place) {
-            return;
+    /// Moves the region that is leased at a page of a job, if one is, to the job's open batch. Whether one
+    /// was.
+    fn drain(
+        regions: &mut Regions<D::Memory>,
+        account: &mut Account<D>,
+        place: Place,
+        moment: Moment,
+    ) -> bool {
+        let space = &mut account.spaces[place.zone.index()];
+        let Some(region) = space.page(place.page).region else { return false };
+        if regions[region].state != State::Leased(place) {
+            return false;
         }
-        let Some(account) = self.accounts.get_mut(&place.job) else { return };
         account.leased[place.zone.index()] -= 1;
         account.draining += 1;
         account.pending.push(region);
         let batch = account.batch;
-        let moment = account.moment();
         let mut parts = 0;
-        account.spaces[place.zone.index()].set(place.page, |page| {
+        space.set(place.page, |page| {
             page.last = batch;
             page.usage.end(moment);
             parts = page.usage.parts();
         });
-        self.epoch += 1;
-        self.regions.set_state(region, State::Draining { job: place.job, batch });
-        self.regions.set_parts(region, place, parts);
+        regions.set_state(region, State::Draining { job: place.job, batch });
+        regions.set_parts(region, place, parts);
+        true
     }
 
     fn is_full(account: &Account<D>, page_bytes: u64) -> bool {

@@ -295,10 +295,12 @@ impl<D: Device> Shared<D> {
         let pages: Vec<(u64, usize)> = space.mapped().collect();
         for run in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
             self.device.unmap(&space.range, self.offset(run[0].0), self.length(run.len()))?;
-            let mut ledger = self.ledger.lock();
-            for &(page, region) in run {
-                space.set(page, |page| page.region = None);
-                ledger.unmapped(Place { job, zone, page }, region);
+            for some in run.chunks(AT_A_TIME) {
+                let mut ledger = self.ledger.lock();
+                for &(page, region) in some {
+                    space.set(page, |page| page.region = None);
+                    ledger.unmapped(Place { job, zone, page }, region);
+                }
             }
         }
         Ok(())

@@ -154,9 +154,10 @@ impl<D: Device> Memory<D> {
         let Some(start) = self.offset(block, zone).filter(|_| zone == want.zone) else {
             return false;
         };
-        let page = self.page_bytes.value();
-        let end = start.saturating_add(block.bytes().value().max(1));
-        want.pages.iter().all(|&number| number < end.div_ceil(page) && number >= start / page)
+        let shift = self.page_bytes.value().trailing_zeros();
+        let last = start.saturating_add(block.bytes().value().max(1) - 1);
+        let pages = start >> shift..=last >> shift;
+        want.pages.iter().all(|page| pages.contains(page))
     }
 
     /// Pages of an arena that are backed and in which nothing lies.

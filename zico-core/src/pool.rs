@@ -249,6 +249,9 @@ impl<D: Device> Pool<D> {
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever
     /// waits for memory, and at leisure.
     ///
+    /// O(jobs log jobs) for each fence that it has passed, and O(regions) for those that become free or leave
+    /// the addresses of a job that has left: the pool's lock is held for at most 1024 of them at a time.
+    ///
     /// What the device refuses of one job's stream (a stream that is being captured takes no event) is tried
     /// again by the next poll, and is no error here: others have nothing to do with it.
     ///
@@ -262,7 +265,7 @@ impl<D: Device> Pool<D> {
     /// Gives memory that is nobody's back to the device until the pool holds no more than `target`
     /// bytes, and says how much it holds then. Memory that jobs have, or that the device has yet to
     /// pass, stays. What has been given back is created anew when it is needed. O(regions log regions), and
-    /// some device calls for each region that goes; others wait for some of them at a time.
+    /// some device calls for each region that goes; the pool's lock is held for at most 1024 of them at a time.
     ///
     /// # Errors
     /// If the device refuses. What had gone by then is gone, nothing is lost, and the call can be
@@ -282,7 +285,8 @@ impl<D: Device> Pool<D> {
     /// Nothing that uses its blocks may be enqueued from now on.
     ///
     /// What was live, or nothing if there is no such job. One that is in the middle of a lease leaves
-    /// when that has come back from the device.
+    /// when that has come back from the device. O(blocks log blocks + pages), and the pool's lock for at most
+    /// 1024 pages at a time.
     ///
     /// [`AllocError::Left`]: crate::AllocError::Left
     /// [`BeginError::Left`]: crate::BeginError::Left
@@ -310,7 +314,7 @@ impl<D: Device> Pool<D> {
     }
 
     /// The jobs that wait, to start an iteration or for memory, and for whom: what to look at where
-    /// nothing seems to go on. O(jobs^2).
+    /// nothing seems to go on. O(jobs^2 log jobs), under the pool's lock.
     #[must_use]
     pub fn waits(&self) -> Vec<Waiting> {
         self.shared.ledger.lock().waits()
@@ -335,6 +339,9 @@ impl<D: Device> Pool<D> {
     /// [`poll`](Self::poll), until [`budget_status`](Self::budget_status) has nothing pending. That
     /// takes at most one iteration of each running job. Until then the pool holds at most the
     /// target and what is pending. The budget may be changed again at any time.
+    ///
+    /// O(regions that are added), or O(regions log regions) and some device calls for each region that
+    /// goes; the pool's lock is held for at most 1024 of them at a time.
     ///
     /// # Errors
     /// If the budget cannot be; nothing has changed then. A device that refuses to take memory back
@@ -372,7 +379,7 @@ impl<D: Device> Pool<D> {
         &self.shared.device
     }
 
-    /// The books as they stand. O(blocks).
+    /// The books as they stand. O(jobs) under the pool's lock, and O(blocks) under each job's own.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let (snapshot, memories) = Snapshot::of(&self.shared.ledger.lock());

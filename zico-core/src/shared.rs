@@ -33,8 +33,14 @@ impl<D: Device> Shared<D> {
     /// Tells those who wait that something has changed.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);
-        let wakers = core::mem::take(&mut self.wakers.lock().waiting);
-        wakers.into_values().for_each(Waker::wake);
+        let mut wakers = self.wakers.lock();
+        if wakers.waiting.is_empty() {
+            return;
+        }
+        let waiting = core::mem::take(&mut wakers.waiting);
+        // Waking is the executor's code: without the lock.
+        drop(wakers);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// A job has freed something that another of its threads may wait for: what it was denied it may

@@ -22,26 +22,51 @@ pub(crate) enum Blame {
     Exceeds,
 }
 
+/// What the banker's test looks at of a job, if it were to hold what is asked for as well. In regions.
+#[derive(Clone, Copy)]
+pub(crate) struct Stake {
+    pub(crate) job: JobKey,
+    /// What others cannot count on as things are ...
+    pub(crate) kept: u32,
+    /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin with.
+    pub(crate) surely_kept: u32,
+    /// What others cannot have now.
+    pub(crate) reserved: u32,
+    /// What of that comes back when its iteration ends.
+    returns: u32,
+    /// What its iteration comes to hold in all, if one runs of which that is known.
+    claim: Option<u32>,
+    pub(crate) is_running: bool,
+    /// The most that it may hold.
+    pub(crate) cap: u32,
+}
+
+impl Stake {
+    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep. With
+    /// one it is no more than the `most` there can be beside what they keep for sure.
+    pub(crate) fn claim(&self, there_is: u32, most: u32) -> Claim {
+        let claim = self.claim.map_or(there_is, |claim| most.min(claim));
+        // What is reserved for it is its own, and stays so: as if it held that much.
+        Claim { job: self.job, need: claim.saturating_sub(self.reserved), returns: self.returns }
+    }
+}
+
 impl<D: Device> Account<D> {
     /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
     /// holds, since only running on may free it; while one runs, what it will hold at its end.
     pub(crate) fn kept(&self) -> u32 {
-        self.kept_with(0)
+        self.kept_without_reserve(|| self.ahead()).max(self.terms.floor)
     }
 
-    /// The same if so many regions more stayed with the job.
-    fn kept_with(&self, more: u32) -> u32 {
-        let held = match self.phase {
+    /// The same without what is reserved, where its iteration may still come to hold so much.
+    fn kept_without_reserve(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        match self.phase {
             Phase::Idle => self.first_wave.base(self.leased_total()),
             Phase::Waiting(_) => self.leased_total(),
-            Phase::Admitted | Phase::Running(_) => self.persistent().saturating_add(self.stays()),
-        };
-        held.saturating_add(more).max(self.terms.floor)
-    }
-
-    /// What it keeps for sure: while an iteration runs, no more of that than all of them begin with.
-    pub(crate) fn surely_kept(&self) -> u32 {
-        if self.is_running() { self.kept_for_good() } else { self.kept() }
+            Phase::Admitted | Phase::Running(_) => {
+                self.persistent().saturating_add(self.stays(ahead))
+            }
+        }
     }
 
     /// What others can never count on: what persists, what its last iterations have begun with, and
@@ -61,27 +86,36 @@ impl<D: Device> Account<D> {
 
     /// What a running iteration leaves behind beside what persists: what it began with, as far as that is
     /// still there, and as much as those before it have left. Never more than it may hold.
-    fn stays(&self) -> u32 {
+    fn stays(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
         let carried = match &self.phase {
             Phase::Running(run) => run.carried.min(self.ephemeral()),
             _ => self.ephemeral(),
         };
         match self.outlook.left() {
             0 => carried,
-            left => carried.max(self.ahead().map_or(0, |ahead| left.min(ahead))),
+            left => carried.max(ahead().map_or(0, |ahead| left.min(ahead))),
         }
     }
 
-    /// What others cannot have now, if it were to hold what is asked for as well; and what of that they
-    /// cannot count on.
-    fn reserved_and_kept(&self, asked: Growth) -> (u32, u32) {
-        let kept = self.kept_with(if asked.persists { asked.regions } else { 0 });
-        (self.leased_total().saturating_add(asked.regions).max(kept), kept)
-    }
-
-    /// What others cannot have now, if it were to hold what is asked for as well.
-    pub(crate) fn reserved(&self, asked: Growth) -> u32 {
-        self.reserved_and_kept(asked).0
+    /// What the banker's test looks at, if the job were to hold what is asked for as well.
+    pub(crate) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
+        let (is_running, floor) = (self.is_running(), self.terms.floor);
+        let ahead = if is_running { self.ahead() } else { None };
+        let held = self.kept_without_reserve(|| ahead);
+        let kept = held.max(floor);
+        let stays = if asked.persists { asked.regions } else { 0 };
+        let then_kept = held.saturating_add(stays).max(floor);
+        let reserved = self.leased_total().saturating_add(asked.regions).max(then_kept);
+        Stake {
+            job,
+            kept,
+            surely_kept: if is_running { self.kept_for_good() } else { kept },
+            reserved,
+            returns: reserved - then_kept,
+            claim: ahead.map(|ahead| self.persistent().saturating_add(ahead)),
+            is_running,
+            cap: self.cap,
+        }
     }
 
     /// Whether an iteration runs, or what comes before the first one does as if it were one.
@@ -106,18 +140,6 @@ impl<D: Device> Account<D> {
     /// Whether it holds something that only its running on shows to be needed or not.
     pub(crate) fn holds_leftovers(&self) -> bool {
         self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
-    }
-
-    /// The job's claim in the banker's test, if it were to hold what is asked for as well. While it has no
-    /// profile that is all `there_is` beside what others may keep. With one it is no more than the `most`
-    /// there can be beside what they keep for sure.
-    pub(crate) fn claim(&self, job: JobKey, asked: Growth, there_is: u32, most: u32) -> Claim {
-        let ahead = if self.is_running() { self.ahead() } else { None };
-        let claim =
-            ahead.map_or(there_is, |ahead| most.min(self.persistent().saturating_add(ahead)));
-        // What is reserved for it is its own, and stays so: as if it held that much.
-        let (reserved, kept) = self.reserved_and_kept(asked);
-        Claim { job, need: claim.saturating_sub(reserved), returns: reserved - kept }
     }
 
     /// How much it is to blame where nothing can go on.

@@ -19,6 +19,26 @@ pub(crate) struct Regions<M> {
     created: usize,
 }
 
+/// Which set a region is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Used,
+    Idle,
+    Absent,
+    Closed,
+}
+
+impl Kind {
+    fn of<M>(region: &Region<M>) -> Self {
+        match region.state {
+            State::Free if region.memory.is_some() => Self::Idle,
+            State::Free => Self::Absent,
+            State::Closed => Self::Closed,
+            _ => Self::Used,
+        }
+    }
+}
+
 impl<M> Index<usize> for Regions<M> {
     type Output = Region<M>;
 
@@ -47,29 +67,47 @@ impl<M> Regions<M> {
         self.entries.push(Region::absent());
     }
 
-    /// Gives a region a state, and says which it had.
-    pub(crate) fn set_state(&mut self, region: usize, state: State) -> State {
-        let before = core::mem::replace(&mut self.entries[region].state, state);
-        self.sort_in(region);
-        before
+    /// Gives a region a state.
+    #[inline]
+    pub(crate) fn set_state(&mut self, region: usize, state: State) {
+        let entry = &mut self.entries[region];
+        let is_used = |state: &State| !matches!(state, State::Free | State::Closed);
+        if is_used(&entry.state) && is_used(&state) {
+            // From a job to the device, or back: it is in no set.
+            entry.state = state;
+        } else {
+            self.change(region, |entry| entry.state = state);
+        }
     }
 
     /// Gives a region memory, or takes it away.
     pub(crate) fn set_memory(&mut self, region: usize, memory: Option<Arc<M>>) -> Option<Arc<M>> {
         self.created += usize::from(memory.is_some());
-        let before = core::mem::replace(&mut self.entries[region].memory, memory);
+        let before = self.change(region, |entry| core::mem::replace(&mut entry.memory, memory));
         self.created -= usize::from(before.is_some());
-        self.sort_in(region);
         before
     }
 
-    fn sort_in(&mut self, region: usize) {
-        let Region { state, memory, .. } = &self.entries[region];
-        let (free, closed) = (*state == State::Free, *state == State::Closed);
-        let has_memory = memory.is_some();
-        self.idle.put(region, free && has_memory);
-        self.absent.put(region, free && !has_memory);
-        self.closed.put(region, closed);
+    /// Changes a region, which may make it nobody's or somebody's.
+    fn change<T>(&mut self, region: usize, change: impl FnOnce(&mut Region<M>) -> T) -> T {
+        let entry = &mut self.entries[region];
+        let before = Kind::of(entry);
+        let changed = change(entry);
+        let after = Kind::of(entry);
+        if before != after {
+            self.put(before, region, false);
+            self.put(after, region, true);
+        }
+        changed
+    }
+
+    fn put(&mut self, kind: Kind, region: usize, member: bool) {
+        match kind {
+            Kind::Used => {}
+            Kind::Idle => self.idle.put(region, member),
+            Kind::Absent => self.absent.put(region, member),
+            Kind::Closed => self.closed.put(region, member),
+        }
     }
 
     /// A region is mapped at a place now.
@@ -118,14 +156,14 @@ impl<M> Regions<M> {
     /// Closes the last region that is free and has no memory. Whether there is one.
     pub(crate) fn close_last(&mut self) -> bool {
         let last = self.absent.last();
-        last.is_some_and(|region| self.set_state(region, State::Closed) == State::Free)
+        last.inspect(|&region| self.set_state(region, State::Closed)).is_some()
     }
 
     /// Makes a closed region free, or adds one.
     pub(crate) fn open_one(&mut self) {
         let closed = self.closed.from(0).next();
         match closed {
-            Some(region) => drop(self.set_state(region, State::Free)),
+            Some(region) => self.set_state(region, State::Free),
             None => self.add(),
         }
     }
@@ -162,7 +200,7 @@ mod tests {
         assert_eq!((regions.free_count(), regions.idle_count(), regions.created()), (3, 0, 0));
         regions.set_memory(1, Some(Arc::new(())));
         let place = Place { job: 1, zone: Zone::Iteration, page: 0 };
-        assert_eq!(regions.set_state(0, State::Leased(place)), State::Free);
+        regions.set_state(0, State::Leased(place));
         assert!(regions.idle(0).eq([1]) && regions.absent().eq([2]) && regions.idle(2).eq([]));
         assert_eq!((regions.free_count(), regions.created()), (2, 1));
         assert!(regions.close_last() && !regions.close_last());
