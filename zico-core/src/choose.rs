@@ -1,9 +1,20 @@
 //! Which regions back the pages of a lease.
 //!
-//! A page that gets the region that is mapped there needs no device call. For the others the choice
-//! is made so that it will not have to be made again: pages that are never in use at the same time
-//! can share a region ([`Usage`](crate::space::Usage) tells), which is colouring an interval graph
-//! greedily; and a region that other jobs use for less of their time is less likely to be taken when
+//! A page that gets the region that is mapped there needs no device call. For the others regions are looked
+//! for in this order:
+//!
+//! 1. free ones that the job had last, or nobody who is there;
+//! 2. its own that the device has yet to pass: its work runs in order, so it may have them back at once;
+//! 3. such as have no memory yet;
+//! 4. free ones that other jobs had last, which will want them again;
+//! 5. if streams may wait for each other, those of other jobs that the device has yet to pass.
+//!
+//! So memory is created for a job only when it uses all that it has: it never holds more than what it has
+//! leased at its peak, however far the device is behind.
+//!
+//! Of the free ones those are taken that will not have to be changed again: pages that are never in use at
+//! the same time can share a region ([`Usage`](crate::space::Usage) tells), which is colouring an interval
+//! graph greedily; and a region that other jobs use for less of their time is less likely to be taken when
 //! it is needed. When the budget has room for all, each job settles on regions of its own and no page
 //! is ever mapped anew.
 
@@ -12,13 +23,12 @@ use alloc::vec::Vec;
 use crate::device::Device;
 use crate::ledger::Ledger;
 use crate::pool::HandOver;
-use crate::region::{JobKey, Place, State};
+use crate::region::{JobKey, Place, Regions, State};
 use crate::sync::Arc;
 use crate::want::Want;
 
-/// Beside as many as there are pages, the most free regions that are looked at for the best. More than a
-/// budget is divided into unless it is told to be.
-const LOOKED_AT: usize = 4096;
+/// Beside as many as there are pages, the most free regions that are looked at for the best.
+const LOOKED_AT: usize = 256;
 
 /// So many sorts of pages, by when they are in use, are looked at apart.
 const MOST_SORTS: usize = 64;
@@ -31,6 +41,13 @@ pub(crate) struct Backing {
     /// Whether the region is mapped there already.
     pub(crate) mapped: bool,
     pub(crate) from: From,
+}
+
+impl Backing {
+    /// By a region that has yet to be mapped there.
+    const fn anew(page: u64, region: usize, from: From) -> Self {
+        Self { page, region, mapped: false, from }
+    }
 }
 
 /// Whose a region was that is leased.
@@ -65,8 +82,6 @@ struct Candidate {
     clash: u32,
     /// For how much of their time other jobs use it, in the same measure.
     others: u32,
-    /// Whether its memory has yet to be created.
-    absent: bool,
     region: usize,
 }
 
@@ -95,10 +110,13 @@ impl Chosen {
     }
 }
 
+/// A page to be backed, and the parts of an iteration in which it is in use.
+type Missing = (u64, u64);
+
 impl<D: Device> Ledger<D> {
     /// Chooses a region for each page. Whether there are enough that can be had without
-    /// waiting on the host. O(pages) where all are mapped, else O((pages + 4096) log pages) for each
-    /// of at most 64 sorts of pages that are in use at different times.
+    /// waiting on the host. O(pages) where all are mapped, else O((pages + 256) log pages) for each
+    /// of at most 64 sorts of pages that are in use at different times: no matter how many regions there are.
     pub(crate) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
         let mut chosen = core::mem::take(&mut self.chosen);
         backings.clear();
@@ -109,19 +127,43 @@ impl<D: Device> Ledger<D> {
     }
 
     fn choose_all(
-        &self,
+        &mut self,
         job: JobKey,
         want: &Want,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) -> bool {
-        let Some(account) = self.accounts.get(&job) else { return false };
+        let Some(mut missing) = self.choose_mapped(job, want, backings, chosen) else {
+            return false;
+        };
+        if missing.is_empty() {
+            return true;
+        }
+        missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
+        self.choose_free(job, &mut missing, backings, chosen, |regions| regions.idle_of(job));
+        self.choose_own_draining(job, &mut missing, backings, chosen);
+        self.choose_absent(&mut missing, backings, chosen);
+        self.choose_free(job, &mut missing, backings, chosen, |all| all.idle_of_others(job));
+        self.choose_others_draining(job, &mut missing, backings, chosen);
+        missing.is_empty()
+    }
+
+    /// Gives the pages the regions that are mapped there, as far as they can be had. The other pages; none
+    /// if one of them cannot be mapped anew just now.
+    fn choose_mapped(
+        &self,
+        job: JobKey,
+        want: &Want,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> Option<Vec<Missing>> {
+        let account = self.accounts.get(&job)?;
         let space = &account.spaces[want.zone.index()];
-        let mut missing: Vec<(u64, u64)> = Vec::new();
+        let mut missing = Vec::new();
         for &number in &want.pages {
             let page = space.page(number);
             if page.claimed {
-                return false;
+                return None;
             }
             // Two pages of one arena may have had the same region: only one can have it now.
             let state = page.region.filter(|&region| !chosen.has(region));
@@ -132,28 +174,25 @@ impl<D: Device> Ledger<D> {
                     chosen.add(backings, backing(region, From::Own));
                 }
                 // Its mapping would have to go, and work may still use that.
-                _ if page.region.is_some() && page.last > account.passed => return false,
+                _ if page.region.is_some() && page.last > account.passed => return None,
                 _ => missing.push((number, page.usage.parts())),
             }
         }
-        if !missing.is_empty() {
-            self.choose_free(job, &mut missing, backings, chosen);
-            self.choose_draining(job, &mut missing, backings, chosen);
-        }
-        missing.is_empty()
+        Some(missing)
     }
 
-    /// Gives the missing pages the free regions that suit them best, as far as there are any. Pages
-    /// that are in use in the same parts of an iteration are looked at together; where there are very many
-    /// sorts of them, the last as one. Of very many free regions not all are looked at.
-    fn choose_free(
-        &self,
+    /// Gives the missing pages, which are in order of their parts, the regions of a supply that suit them best,
+    /// as far as there are any. Pages that are in use in the same parts of an iteration are looked at
+    /// together; where there are very many sorts of them, the last as one. Of a large supply not all is
+    /// looked at.
+    fn choose_free<'a, I: Iterator<Item = usize>>(
+        &'a self,
         job: JobKey,
-        missing: &mut Vec<(u64, u64)>,
+        missing: &mut Vec<Missing>,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
+        supply: impl Fn(&'a Regions<D::Memory>) -> I,
     ) {
-        missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
         let (mut left, mut rest, mut sorts) = (Vec::new(), &missing[..], 0);
         while !rest.is_empty() {
             sorts += 1;
@@ -161,18 +200,19 @@ impl<D: Device> Ledger<D> {
             let alike = rest.partition_point(|&(_, other)| other == parts);
             let alike = if sorts < MOST_SORTS { alike } else { rest.len() };
             let (pages, others) = rest.split_at(alike);
-            let got = self.best_free(job, pages, backings, chosen);
+            let got = self.best_of(supply(&self.regions), job, pages, backings, chosen);
             left.extend_from_slice(&pages[got..]);
             rest = others;
         }
         *missing = left;
     }
 
-    /// Gives pages that are in use at the same time the best regions there are, and says how many.
-    fn best_free(
+    /// Gives pages that are in use at the same time the best regions of a supply, and says how many.
+    fn best_of(
         &self,
+        supply: impl Iterator<Item = usize>,
         job: JobKey,
-        pages: &[(u64, u64)],
+        pages: &[Missing],
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) -> usize {
@@ -183,34 +223,29 @@ impl<D: Device> Ledger<D> {
             let may = (hands_over || entry.is_only_of(job)) && self.can_leave(entry);
             (may && !chosen.has(region)).then(|| {
                 let (own, others) = entry.usage(job);
-                let clash = (own & parts).count_ones();
-                Candidate { clash, others, absent: entry.memory.is_none(), region }
+                Candidate { clash: (own & parts).count_ones(), others, region }
             })
         };
-        let idle = self.regions.idle(0).filter_map(candidate);
-        // What has no memory yet is all the same.
-        let absent = self.regions.absent().filter_map(candidate).take(pages.len());
-        let idle = idle.take(pages.len().saturating_add(LOOKED_AT));
-        let mut best: Vec<Candidate> = idle.chain(absent).collect();
+        let some = supply.filter_map(candidate).take(pages.len().saturating_add(LOOKED_AT));
+        let mut best: Vec<Candidate> = some.collect();
         if pages.len() < best.len() {
             best.select_nth_unstable(pages.len());
         }
         let got = pages.len().min(best.len());
         best[..got].sort_unstable();
         for (&(page, _), candidate) in pages.iter().zip(&best) {
-            let region = candidate.region;
-            chosen.add(backings, Backing { page, region, mapped: false, from: From::Nobody });
+            chosen.add(backings, Backing::anew(page, candidate.region, From::Nobody));
         }
         got
     }
 
-    /// Gives the missing pages regions that the device has yet to pass: those that the job itself
-    /// has given up, at whatever page, since its work runs in order; and those of other jobs whose
-    /// fences have been recorded, if streams may wait for each other. The oldest first.
-    fn choose_draining(
-        &self,
+    /// Gives the missing pages regions that the job itself has given up and that the device has yet to pass,
+    /// at whatever page: its work runs in order. The last first, so that those that are to pass sooner become
+    /// free for others. O(pages), and what has been taken back since it was given up is looked at once.
+    fn choose_own_draining(
+        &mut self,
         job: JobKey,
-        missing: &mut Vec<(u64, u64)>,
+        missing: &mut Vec<Missing>,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) {
@@ -218,32 +253,77 @@ impl<D: Device> Ledger<D> {
         if missing.is_empty() || !self.rules.aliases {
             return;
         }
-        let ordered = self.rules.hand_over == HandOver::Ordered && self.policy.hands_over();
-        let owners = self.accounts.iter().filter(|&(&owner, _)| ordered || owner == job);
-        let mut draining: Vec<_> = owners
-            .flat_map(|(&owner, account)| {
-                let fenced = account.fences.iter().map(|fence| &fence.regions[..]);
-                // What is not fenced yet only the job itself can have.
-                let open = Some(&account.pending[..]).filter(|_| owner == job);
-                let lists = fenced.chain(open);
-                let regions = lists.flat_map(move |list| self.regions.draining(owner, list));
-                regions.map(move |(batch, region)| (owner != job, batch, region, owner))
-            })
-            .filter(|&(other, batch, region, owner)| {
-                !chosen.has(region) && (!other || self.fence_of(owner, batch).is_some())
-            })
-            .collect();
-        draining.sort_unstable();
-        draining.dedup();
-        let mut draining = draining.into_iter();
-        missing.retain(|&(page, _)| match draining.next() {
-            Some((other, batch, region, owner)) => {
-                let from = if other { From::Other { job: owner, batch } } else { From::Own };
-                chosen.add(backings, Backing { page, region, mapped: false, from });
-                false
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let (regions, open) = (&self.regions, account.batch);
+        let mut take = |region: usize, batch: u64| {
+            let is_there = regions[region].state == State::Draining { job, batch };
+            if is_there
+                && !chosen.has(region)
+                && let Some((page, _)) = missing.pop()
+            {
+                chosen.add(backings, Backing::anew(page, region, From::Own));
             }
-            None => true,
+            (is_there, missing.is_empty())
+        };
+        // The open batch is short, and is fenced as it is: pages wait for that.
+        if account.pending.iter().rev().any(|&region| take(region, open).1) {
+            return;
+        }
+        for fence in account.fences.iter_mut().rev() {
+            let (mut there, mut enough) = (Vec::new(), false);
+            while !enough && let Some(region) = fence.regions.pop() {
+                let (is_there, is_enough) = take(region, fence.batch);
+                there.extend(Some(region).filter(|_| is_there));
+                enough = is_enough;
+            }
+            fence.regions.extend(there.into_iter().rev());
+            if enough {
+                return;
+            }
+        }
+    }
+
+    /// Gives the missing pages regions that have no memory yet: those are all the same.
+    fn choose_absent(
+        &self,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
+        let absent = self.regions.absent().take(missing.len());
+        let got = missing.iter().zip(absent).fold(0, |got, (&(page, _), region)| {
+            chosen.add(backings, Backing::anew(page, region, From::Nobody));
+            got + 1
         });
+        missing.drain(..got);
+    }
+
+    /// Gives the missing pages regions that other jobs have given up and that the device has yet to pass,
+    /// once their fences have been recorded, if streams may wait for each other. The oldest of each job first.
+    fn choose_others_draining(
+        &self,
+        job: JobKey,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
+        let ordered = self.rules.hand_over == HandOver::Ordered && self.policy.hands_over();
+        if missing.is_empty() || !self.rules.aliases || !ordered {
+            return;
+        }
+        for (&owner, account) in self.accounts.iter().filter(|&(&owner, _)| owner != job) {
+            for &region in account.fences.iter().flat_map(|fence| &fence.regions) {
+                let State::Draining { job: whose, batch } = self.regions[region].state else {
+                    continue;
+                };
+                if whose != owner || chosen.has(region) || self.fence_of(owner, batch).is_none() {
+                    continue;
+                }
+                let Some((page, _)) = missing.pop() else { return };
+                let from = From::Other { job: owner, batch };
+                chosen.add(backings, Backing::anew(page, region, from));
+            }
+        }
     }
 
     /// The event by which the device has passed a batch of a job, if it has been recorded.

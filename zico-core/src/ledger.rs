@@ -142,6 +142,7 @@ impl<D: Device> Ledger<D> {
         // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
         self.accounts.values_mut().for_each(|account| account.used = MemoryTime::ZERO);
         self.accounts.insert(key, account);
+        self.regions.join(key);
         self.share_out();
         true
     }
@@ -348,6 +349,7 @@ impl<D: Device> Ledger<D> {
         if self.accounts.get(&job).is_some_and(is_done)
             && let Some(account) = self.accounts.remove(&job)
         {
+            self.regions.leave(job);
             let spaces = Zone::ALL.into_iter().zip(account.spaces);
             self.departed.extend(spaces.map(|(zone, space)| (job, zone, space)));
         }

@@ -53,6 +53,8 @@ pub(crate) struct Region<M> {
     /// The physical memory; none until it is first needed.
     pub(crate) memory: Option<Arc<M>>,
     pub(crate) state: State,
+    /// The job that had it last; 0 if none has.
+    last: JobKey,
     pub(crate) mappings: Vec<Mapping>,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct Mapping {
 
 impl<M> Region<M> {
     pub(crate) const fn absent() -> Self {
-        Self { memory: None, state: State::Free, mappings: Vec::new() }
+        Self { memory: None, state: State::Free, last: 0, mappings: Vec::new() }
     }
 
     /// Whether no other job has had it, as far as its mappings tell.

@@ -31,8 +31,8 @@ pub struct RunArgs {
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub carry: Option<Bytes>,
 
-    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: about a
-    /// 2048th of the budget]
+    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, or more
+    /// for a budget above 256GiB]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region_size: Option<Bytes>,
 

@@ -1,5 +1,6 @@
 //! All regions, and which of them are nobody's.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Index;
 
@@ -7,11 +8,14 @@ use super::set::Set;
 use super::{JobKey, Mapping, Place, Region, State};
 use crate::sync::Arc;
 
+/// The key of no job.
+const NOBODY: JobKey = 0;
+
 /// The regions by number. What is nobody's is found without looking at the others.
 pub(crate) struct Regions<M> {
     entries: Vec<Region<M>>,
-    /// Free, with memory.
-    idle: Set,
+    /// Free, with memory: by the job that had them last, as long as it is there.
+    idle: BTreeMap<JobKey, Set>,
     /// Free, without.
     absent: Set,
     closed: Set,
@@ -52,7 +56,7 @@ impl<M> Regions<M> {
     pub(crate) fn new(count: usize) -> Self {
         let mut regions = Self {
             entries: Vec::with_capacity(count),
-            idle: Set::default(),
+            idle: BTreeMap::from([(NOBODY, Set::default())]),
             absent: Set::default(),
             closed: Set::default(),
             created: 0,
@@ -72,12 +76,29 @@ impl<M> Regions<M> {
     pub(crate) fn set_state(&mut self, region: usize, state: State) {
         let entry = &mut self.entries[region];
         let is_used = |state: &State| !matches!(state, State::Free | State::Closed);
-        if is_used(&entry.state) && is_used(&state) {
+        if is_used(&entry.state) {
             // From a job to the device, or back: it is in no set.
-            entry.state = state;
-        } else {
-            self.change(region, |entry| entry.state = state);
+            if is_used(&state) {
+                entry.state = state;
+                return;
+            }
+            if let State::Draining { job, .. } = entry.state {
+                entry.last = job;
+            }
         }
+        self.change(region, |entry| entry.state = state);
+    }
+
+    /// A job may come to have regions.
+    pub(crate) fn join(&mut self, job: JobKey) {
+        self.idle.entry(job).or_default();
+    }
+
+    /// It never will again: what it had is any other's. O(regions / 64).
+    pub(crate) fn leave(&mut self, job: JobKey) {
+        let left = self.idle.remove(&job).filter(|_| job != NOBODY).unwrap_or_default();
+        let nobodys = self.idle.entry(NOBODY).or_default();
+        left.from(0).for_each(|region| nobodys.put(region, true));
     }
 
     /// Gives a region memory, or takes it away.
@@ -104,7 +125,11 @@ impl<M> Regions<M> {
     fn put(&mut self, kind: Kind, region: usize, member: bool) {
         match kind {
             Kind::Used => {}
-            Kind::Idle => self.idle.put(region, member),
+            Kind::Idle => {
+                let last = self.entries[region].last;
+                let key = if self.idle.contains_key(&last) { last } else { NOBODY };
+                self.idle.entry(key).or_default().put(region, member);
+            }
             Kind::Absent => self.absent.put(region, member),
             Kind::Closed => self.closed.put(region, member),
         }
@@ -128,9 +153,22 @@ impl<M> Regions<M> {
         }
     }
 
-    /// Free regions that have memory, from this one on.
+    /// Free regions that have memory, from this one on, in order. Each takes O(jobs).
     pub(crate) fn idle(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
-        self.idle.from(from)
+        let next = |from: usize| self.idle.values().filter_map(|set| set.from(from).next()).min();
+        core::iter::successors(next(from), move |&last| next(last + 1))
+    }
+
+    /// Free regions that have memory and that the job had last, or nobody who is there.
+    pub(crate) fn idle_of(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
+        [job, NOBODY].into_iter().filter_map(|key| self.idle.get(&key)).flat_map(|set| set.from(0))
+    }
+
+    /// Free regions that have memory and that other jobs had last. They begin with another one's for each
+    /// job, so that they do not all take from the same.
+    pub(crate) fn idle_of_others(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
+        let others = self.idle.range(job + 1..).chain(self.idle.range(NOBODY + 1..job));
+        others.flat_map(|(_, set)| set.from(0))
     }
 
     /// Free regions without memory.
@@ -140,12 +178,12 @@ impl<M> Regions<M> {
 
     /// How many are nobody's.
     pub(crate) fn free_count(&self) -> usize {
-        self.idle.len() + self.absent.len()
+        self.idle_count() + self.absent.len()
     }
 
     /// How many of these have memory.
     pub(crate) fn idle_count(&self) -> usize {
-        self.idle.len()
+        self.idle.values().map(Set::len).sum()
     }
 
     /// How many have memory, whoever has them.
@@ -166,19 +204,6 @@ impl<M> Regions<M> {
             Some(region) => self.set_state(region, State::Free),
             None => self.add(),
         }
-    }
-
-    /// The regions that `job` has given up and the device has yet to pass, of those in a list that may
-    /// be older than the books, with their batches.
-    pub(crate) fn draining<'a>(
-        &'a self,
-        job: JobKey,
-        list: &'a [usize],
-    ) -> impl Iterator<Item = (u64, usize)> + 'a {
-        list.iter().filter_map(move |&region| match self.entries[region].state {
-            State::Draining { job: owner, batch } if owner == job => Some((batch, region)),
-            _ => None,
-        })
     }
 
     /// What becomes of all memory when the pool ends: that which is mapped nowhere.
@@ -211,11 +236,27 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_draining_regions_may_be_old() {
-        let mut regions: Regions<()> = Regions::new(4);
-        regions.set_state(0, State::Draining { job: 1, batch: 3 });
-        regions.set_state(1, State::Draining { job: 2, batch: 3 });
-        regions.set_state(3, State::Draining { job: 1, batch: 4 });
-        assert!(regions.draining(1, &[0, 1, 2, 3]).eq([(3, 0), (4, 3)]));
+    fn what_is_free_is_known_by_who_had_it_last() {
+        let mut regions: Regions<()> = Regions::new(6);
+        [1, 2, 3].into_iter().for_each(|job| regions.join(job));
+        for (region, job) in [(0, 1), (1, 2), (2, 1), (3, 3), (4, 2)] {
+            regions.set_memory(region, Some(Arc::new(())));
+            regions.set_state(region, State::Draining { job, batch: 1 });
+            regions.set_state(region, State::Free);
+        }
+        assert!(regions.idle_of(1).eq([0, 2]) && regions.idle_of_others(1).eq([1, 4, 3]));
+        assert!(regions.idle_of_others(2).eq([3, 0, 2]), "each begins with another one's");
+        assert!(regions.idle(1).eq([1, 2, 3, 4]) && regions.idle_count() == 5);
+        // It is the next one's, and a departed job's is anybody's.
+        let place = Place { job: 2, zone: Zone::Iteration, page: 0 };
+        regions.set_state(0, State::Leased(place));
+        regions.set_state(0, State::Draining { job: 2, batch: 2 });
+        regions.set_state(0, State::Free);
+        assert!(regions.idle_of(1).eq([2]) && regions.idle_of(2).eq([0, 1, 4]));
+        regions.leave(2);
+        assert!(regions.idle_of(1).eq([2, 0, 1, 4]) && regions.idle_of_others(1).eq([3]));
+        assert_eq!((regions.free_count(), regions.idle_count()), (6, 5));
+        regions.set_state(4, State::Leased(place));
+        assert!(regions.idle(0).eq([0, 1, 2, 3]));
     }
 }

@@ -183,7 +183,7 @@ mod tests {
         let figures = Figures::new(outcome, &needs);
         // Jobs that take turns have one job's worth together, and wait for their turns.
         assert!((figures.throughput - 1.0).abs() < 0.02, "{figures:?}");
-        assert!(figures.start_delay > 0.4 && figures.stalled < 0.05, "{figures:?}");
+        assert!(figures.start_delay > 0.4 && figures.stalled < 0.1, "{figures:?}");
         assert!(figures.iterations >= 6 && figures.relative.len() == 2, "{figures:?}");
     }
 }

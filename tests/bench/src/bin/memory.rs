@@ -3,8 +3,9 @@
 //! plan.
 //!
 //! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
-//! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a device*: with lifetimes, on the mock device, behind which the
-//! host runs ahead. The models say in their modules what they leave out.
+//! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a
+//! device*: with lifetimes, on the mock device, behind which the host runs ahead by 64 launches; what is held
+//! is the physical memory that the pool has created, at its most over eight iterations. The models say in their modules what they leave out.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin memory
@@ -17,14 +18,15 @@ use zico_bench::zico::{self, Told};
 use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
 use zico_mock::bundled;
 
-const HEADER: [&str; 12] = [
+const HEADER: [&str; 13] = [
     "trace",
     "live MiB",
     "zico, program order",
     "zico, told sizes only",
     "zico, one arena",
-    "zico, planned",
-    "zico, on a device",
+    "zico, last planned iteration",
+    "zico, whole replay on a device, no plans",
+    "zico, whole replay on a device, plans",
     "PyTorch, expandable",
     "PyTorch, default",
     "best fit, one arena",
@@ -46,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ];
         let peers = [
             zico::planned(&trace)?,
-            zico::on_a_device(&trace)?,
+            zico::on_a_device(&trace, false)?,
+            zico::on_a_device(&trace, true)?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),
             model(Box::<best_fit::BestFit>::default()),
