@@ -74,6 +74,6 @@ fn routines_are_planned() {
         world.check();
     }
     let planning = world.planning(0);
-    assert_eq!((planning.plans, planning.placed, planning.missed), (1, 14, 0));
+    assert_eq!((planning.plans, planning.placed, planning.departed), (1, 14, 0));
     world.end();
 }

@@ -113,11 +113,11 @@ impl<D: Device> Ledger<D> {
         Ok(())
     }
 
-    /// The job's iterations are to be placed as planned, which takes at most so much. Refused while one
-    /// runs.
-    pub(crate) fn replan(&mut self, job: JobKey, peaks: &[Peak]) -> bool {
+    /// Iterations of a job are to be placed as planned, which takes at most so much. Refused while one runs,
+    /// and if that is more than they have held without the plan.
+    pub(crate) fn replan(&mut self, job: JobKey, peak: &Peak) -> bool {
         let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
-        account.map(|account| account.outlook.replan(peaks)).is_some()
+        account.is_some_and(|account| account.outlook.replan(peak))
     }
 
     /// A running iteration has made its allocations up to a mark. Whether something else is expected of

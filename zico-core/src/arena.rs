@@ -28,6 +28,7 @@
 
 mod bins;
 mod bitmap;
+mod fixed;
 mod grow;
 mod heap;
 mod pieces;
@@ -45,6 +46,7 @@ use bins::Bins;
 use grow::Tightest;
 use pieces::{Kind, PARKED, Pieces};
 
+pub(crate) use fixed::Standing;
 pub(crate) use pieces::Slot;
 
 /// Every block's size is rounded up to a multiple of this, and every address is one.

@@ -121,8 +121,7 @@ impl Home {
         match self.0 & 3 {
             0 => Zone::Persistent,
             1 => Zone::Iteration,
-            2 => Zone::Transient,
-            _ => Zone::Planned,
+            _ => Zone::Transient,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::error::AllocError;
 use crate::job::Job;
 use crate::lease::Denied;
 use crate::lifetime::Lifetime;
-use crate::want::{Demand, Want};
+use crate::want::{Demand, Needed, Want};
 use crate::zone::Zone;
 
 /// What one try to grow has come to.
@@ -84,7 +84,7 @@ impl<D: Device> Job<D> {
             Ok(want) => want,
             Err(error) => return Grown::Refused(error),
         };
-        if want.zone != Zone::Planned {
+        if !want.planned {
             growing.decided = Some(want.zone.lifetime());
         }
         let leased = match want.pages[..] {
@@ -117,10 +117,10 @@ impl<D: Device> Job<D> {
             Err(AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. })
         );
         // What a plan keeps for those who come next is of more use now.
-        let spare = if short { memory.planned.give_up_spare() } else { Vec::new() };
+        let spare = if short { memory.give_up_spare(Lifetime::Iteration) } else { Vec::new() };
         let spared = !spare.is_empty();
         if spared {
-            self.shared.give_back(self.key, memory, Zone::Planned, spare);
+            self.shared.give_back(self.key, memory, Zone::Iteration, spare);
         } else {
             drop(memory);
         }
@@ -165,12 +165,9 @@ impl<D: Device> Job<D> {
     fn give_up_loose(&self) {
         for lifetime in Lifetime::ALL {
             let mut memory = self.memory.lock();
-            let pages = memory.give_up_loose(lifetime);
+            let pages = memory.give_up_spare(lifetime);
             self.shared.give_back(self.key, memory, lifetime.into(), pages);
         }
-        let mut memory = self.memory.lock();
-        let pages = memory.planned.give_up_spare();
-        self.shared.give_back(self.key, memory, Zone::Planned, pages);
     }
 
     fn want(
@@ -196,11 +193,11 @@ impl<D: Device> Job<D> {
             return Err(AllocError::Busy(shortage));
         }
         let asked = request.bytes;
-        let (zone, pages) = memory
+        let Needed { zone, pages, planned } = memory
             .want(request, size, align, decided)
             .map_err(|range| AllocError::OutOfAddresses { bytes: asked, range })?;
         memory.growing = true;
         let told = memory.told(request);
-        Ok(Want { zone, pages, asked, told })
+        Ok(Want { zone, pages, planned, asked, told })
     }
 }

@@ -8,6 +8,7 @@ use crate::arena::GRANULE;
 use crate::block::{Block, Request};
 use crate::device::Device;
 use crate::error::{AllocError, BeginError, FreeError, NotRunning};
+use crate::lifetime::Lifetime;
 use crate::memory::Memory;
 use crate::planned::{Lesson, Planning};
 use crate::profile::Profile;
@@ -129,8 +130,8 @@ impl<D: Device> Job<D> {
         let signature = self.memory.lock().signature;
         self.shared.ledger.lock().end(self.key, now, signature)?;
         let mut memory = self.memory.lock();
-        let (lesson, spare) = (memory.end(), memory.planned.give_up_spare());
-        self.shared.give_back(self.key, memory, Zone::Planned, spare);
+        let (lesson, spare) = (memory.end(), memory.give_up_spare(Lifetime::Iteration));
+        self.shared.give_back(self.key, memory, Zone::Iteration, spare);
         // What another thread has freed meanwhile is not left parked between iterations.
         self.unpark(true);
         self.shared.changed();
@@ -140,14 +141,12 @@ impl<D: Device> Job<D> {
         Ok(())
     }
 
-    /// Plans the iterations that are like one that has ended. The first that follows the plan may come
-    /// to hold something else than those before it.
+    /// Plans the iterations that are like one that has ended.
     fn plan(&self, lesson: Lesson) {
         // What cannot be planned is placed as before.
         let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
-        let peaks = self.memory.lock().planned.peaks(&layout);
-        if self.shared.ledger.lock().replan(self.key, &peaks) {
-            self.memory.lock().planned.install(layout);
+        if self.shared.ledger.lock().replan(self.key, &layout.most()) {
+            self.memory.lock().install(layout);
         }
     }
 
@@ -325,7 +324,7 @@ impl<D: Device> Job<D> {
     /// How its iterations are planned.
     #[must_use]
     pub fn planning(&self) -> Planning {
-        self.memory.lock().planned.planning()
+        self.memory.lock().planning()
     }
 
     /// The blocks that are live. O(blocks).

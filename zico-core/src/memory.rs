@@ -14,7 +14,7 @@ use crate::error::FreeError;
 use crate::habits::{Habits, NONE};
 use crate::lifetime::Lifetime;
 use crate::marker::Marker;
-use crate::planned::{Lesson, Placed, Planned};
+use crate::planned::{Layout, Lesson, Placed, Planned, Planning};
 use crate::run::Pulse;
 use crate::serials::Serials;
 use crate::signature::{Mark, Signature};
@@ -22,11 +22,13 @@ use crate::stats::{LiveBlock, Tally};
 use crate::streams::Parked;
 use crate::sync::Arc;
 use crate::units::{Addr, Bytes};
-use crate::want::{Told, Want};
+use crate::want::{Needed, Told, Want};
 use crate::zone::Zone;
 
-/// The zones whose arenas look for a place, by lifetime.
+/// How many arenas a job has: one for each lifetime.
 const ARENAS: usize = Lifetime::ALL.len();
+/// The one in which plans lay out an iteration's blocks.
+const GROUND: usize = Lifetime::Iteration.index();
 
 /// What few blocks have beside their place.
 struct Note<S> {
@@ -40,7 +42,7 @@ const STREAMS_KNOWN: usize = 64;
 
 pub(crate) struct Memory<D: Device> {
     arenas: [Arena; ARENAS],
-    pub(crate) planned: Planned,
+    planned: Planned,
     /// Iterations that repeat are to be planned.
     plans: bool,
     page_bytes: Bytes,
@@ -119,8 +121,20 @@ impl<D: Device> Memory<D> {
 
     /// The iteration ends. What is to be planned because of it, if anything is.
     pub(crate) fn end(&mut self) -> Option<Lesson> {
-        let lesson = self.planned.end(&mut self.habits, self.signature, self.serials.next());
+        let (signature, next) = (self.signature, self.serials.next());
+        let ground = (&mut self.habits, &mut self.arenas[GROUND]);
+        let lesson = self.planned.end(ground, signature, next);
         lesson.filter(|_| self.plans)
+    }
+
+    /// Follows a plan from the next iteration on.
+    pub(crate) fn install(&mut self, layout: Layout) {
+        self.planned.install(layout);
+    }
+
+    /// How the plans serve the job.
+    pub(crate) fn planning(&self) -> Planning {
+        self.planned.planning()
     }
 
     /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose work uses
@@ -161,8 +175,11 @@ impl<D: Device> Memory<D> {
     }
 
     /// Pages of an arena that are backed and in which nothing lies.
-    pub(crate) fn give_up_loose(&mut self, lifetime: Lifetime) -> Vec<u64> {
-        self.arenas[lifetime.index()].give_up_spare()
+    pub(crate) fn give_up_spare(&mut self, lifetime: Lifetime) -> Vec<u64> {
+        match lifetime {
+            Lifetime::Iteration => self.planned.give_up_spare(&mut self.arenas[GROUND]),
+            other => self.arenas[other.index()].give_up_spare(),
+        }
     }
 
     /// An iteration is under way.
@@ -188,7 +205,7 @@ impl<D: Device> Memory<D> {
 
     /// The same of one zone; nothing is free in what a plan lays out.
     pub(crate) fn largest_free_in(&self, zone: Zone) -> Bytes {
-        self.arenas.get(zone.index()).map(Arena::largest_free).unwrap_or_default()
+        self.arenas[zone.index()].largest_free()
     }
 
     /// Where a block that has no place could go, and the pages to be backed for that: none if another
@@ -199,26 +216,33 @@ impl<D: Device> Memory<D> {
         size: u64,
         align: u64,
         decided: Option<Lifetime>,
-    ) -> Result<(Zone, Vec<u64>), Bytes> {
-        if decided.is_none()
-            && self.may_be_planned(request)
-            && let Some(spot) = self.planned.spot(&mut self.habits, size, align)
-        {
-            let pages = core::mem::take(&mut self.wanted);
-            return Ok((Zone::Planned, self.planned.missing(spot, pages)));
+    ) -> Result<Needed, Bytes> {
+        let mut pages = core::mem::take(&mut self.wanted);
+        if decided.is_none() && self.may_be_planned(request) {
+            let ground = (&mut self.habits, &mut self.arenas[GROUND]);
+            pages = match self.planned.want(ground, size, align, pages) {
+                Ok(pages) => return Ok(Needed { zone: Zone::Iteration, pages, planned: true }),
+                Err(list) => list,
+            };
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let arena = &mut self.arenas[lifetime.index()];
-        let pages = core::mem::take(&mut self.wanted);
-        let pages = arena.plan(size, align, pages).ok_or_else(|| arena.len())?;
-        Ok((lifetime.into(), pages))
+        let len = arena.len();
+        let pages = match lifetime {
+            Lifetime::Iteration => {
+                self.planned.want_elsewhere((&mut self.habits, arena), size, align, pages)
+            }
+            _ => arena.plan(size, align, pages),
+        };
+        Ok(Needed { zone: lifetime.into(), pages: pages.ok_or(len)?, planned: false })
     }
 
     /// Takes over pages that have been backed.
     pub(crate) fn back(&mut self, zone: Zone, pages: &[u64]) {
-        match self.arenas.get_mut(zone.index()) {
-            Some(arena) => arena.back(pages),
-            None => self.planned.back(pages),
+        let arena = &mut self.arenas[zone.index()];
+        match zone {
+            Zone::Iteration => self.planned.back(arena, pages),
+            _ => arena.back(pages),
         }
     }
 
@@ -261,15 +285,20 @@ impl<D: Device> Memory<D> {
         serial: u64,
     ) -> Option<(Home, Addr)> {
         let may_be_planned = self.may_be_planned(request);
-        if may_be_planned && decided.is_none() {
-            match self.planned.place(&mut self.habits, size, align, serial) {
-                Placed::At(slot, start) => return self.at(Home::new(Zone::Planned, slot), start),
-                Placed::Bare => return None,
-                Placed::Elsewhere => {}
+        if may_be_planned {
+            let ground = (&mut self.habits, &mut self.arenas[GROUND]);
+            if decided.is_none() {
+                match self.planned.place(ground, size, align, serial) {
+                    Placed::At(slot, start) => {
+                        return self.at(Home::new(Zone::Iteration, slot), start);
+                    }
+                    Placed::Bare => return None,
+                    Placed::Elsewhere => {}
+                }
+            } else {
+                // Its arena was decided before this iteration began.
+                self.planned.interrupt(ground.0, ground.1);
             }
-        } else if may_be_planned {
-            // Its arena was decided before this iteration began.
-            self.planned.note(&mut self.habits);
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let learned = match request.lifetime() {
@@ -278,11 +307,14 @@ impl<D: Device> Memory<D> {
         };
         let number = if learned { self.habits.next() } else { NONE };
         let arena = &mut self.arenas[lifetime.index()];
-        let (slot, start) = arena.place(size, align, serial, number)?;
+        let (slot, start) = match lifetime {
+            Lifetime::Iteration => {
+                let ground = (&mut self.habits, arena);
+                self.planned.place_elsewhere(ground, size, align, (serial, number))?
+            }
+            _ => arena.place(size, align, serial, number)?,
+        };
         self.habits.made(number, size, align);
-        if may_be_planned {
-            self.planned.missed();
-        }
         if lifetime == Lifetime::Persistent {
             self.habits.keep(size);
         }
@@ -326,24 +358,19 @@ impl<D: Device> Memory<D> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         let zone = home.zone();
         let (slot, at) = (home.slot(), self.offset(block, zone));
-        let (size, pages) = match self.arenas.get_mut(zone.index()) {
-            Some(arena) => {
-                let Some(live) = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)
-                else {
-                    return Err(self.not_live(block.address()));
-                };
+        let arena = &mut self.arenas[zone.index()];
+        let freed = if zone == Zone::Iteration {
+            self.planned.free((&mut self.habits, arena), slot, serial, at)
+        } else {
+            arena.live_at(slot, serial).filter(|live| Some(live.start) == at).map(|live| {
                 self.habits.freed(live.number, serial);
                 if zone == Zone::Persistent {
                     self.habits.keep_no_more(live.len);
                 }
                 (live.len, arena.free(slot))
-            }
-            None => {
-                let freed = self.planned.free(&mut self.habits, slot, serial, at);
-                let Some(freed) = freed else { return Err(self.not_live(block.address())) };
-                freed
-            }
+            })
         };
+        let Some((size, pages)) = freed else { return Err(self.not_live(block.address())) };
         self.count_free(bytes, Bytes::new(size));
         Ok((zone, pages))
     }
@@ -369,9 +396,9 @@ impl<D: Device> Memory<D> {
                 lifetime: zone.lifetime(),
             };
             let first = blocks.len();
-            match self.arenas.get(zone.index()) {
-                Some(arena) => blocks.extend(arena.live().map(block)),
-                None => blocks.extend(self.planned.blocks().map(block)),
+            blocks.extend(self.arenas[zone.index()].live().map(block));
+            if zone == Zone::Iteration {
+                blocks.extend(self.planned.blocks().map(block));
             }
             blocks[first..].sort_unstable_by_key(|block| block.address);
         }
@@ -382,9 +409,10 @@ impl<D: Device> Memory<D> {
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
         let (address, serial, home) = (block.address(), block.serial(), block.home());
         let (zone, slot) = (home.zone(), home.slot());
-        let live = match self.arenas.get(zone.index()) {
-            Some(arena) => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
-            None => self.planned.live(slot, serial),
+        let arena = &self.arenas[zone.index()];
+        let live = match zone {
+            Zone::Iteration => self.planned.live(arena, slot, serial),
+            _ => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
         };
         match live {
             Some((start, len)) if Some(start) == self.offset(block, zone) => Ok(Bytes::new(len)),

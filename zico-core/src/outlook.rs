@@ -281,26 +281,23 @@ impl Outlook {
         Some(Before(core::mem::replace(now, unknown)))
     }
 
-    /// The next iterations are placed otherwise than those before. Until they have shown when they hold
-    /// what, they may need at any time as much as they did at most, or their plans do; those without a
-    /// plan whatever there is: they may begin as others do.
-    pub(crate) fn replan(&mut self, peaks: &[Peak]) {
+    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and at other
+    /// moments than before. Until they have shown when, they may need as much at any time. Whether that is no
+    /// more than they have held so far; else nothing has changed.
+    pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
+        let key = peak.told.map_or(Key::Seen(peak.signature), Key::Told);
+        let shape = self.find(key);
+        let height = |which: usize| self.shapes[which].expected.height;
+        if shape.and_then(height).is_some_and(|height| peak.within > height) {
+            return false;
+        }
         self.alike = None;
-        for Shape { key, expected, .. } in &mut self.shapes {
-            let is_it = |peak: &&Peak| match *key {
-                Key::Told(shape) => peak.told == Some(shape),
-                Key::Seen(signature) => peak.signature == signature,
-            };
-            let peak = peaks.iter().find(is_it).map(|peak| peak.pages);
-            let height = expected.height.zip(peak).map(|(height, peak)| height.max(peak));
-            (expected.settled, expected.height) = (false, height);
+        let shape = shape.map(|which| &mut self.shapes[which].expected);
+        for expected in shape.into_iter().chain(&mut self.usual).chain(&mut self.now) {
+            expected.settled = false;
+            expected.height = expected.height.map(|height| height.max(peak.pages));
         }
-        let heights = self.shapes.iter().map(|shape| shape.expected.height);
-        let most = heights.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten();
-        for expected in self.usual.iter_mut().chain(&mut self.now) {
-            let height = expected.height.zip(most).map(|(height, most)| height.max(most));
-            (expected.settled, expected.height) = (false, height);
-        }
+        true
     }
 
     /// What was expected before still is.

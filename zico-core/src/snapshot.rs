@@ -40,7 +40,7 @@ impl Held {
         let leased = |zone: Zone| bytes(account.leased[zone.index()]);
         Self {
             persistent: leased(Zone::Persistent),
-            iteration: leased(Zone::Iteration).saturating_add(leased(Zone::Planned)),
+            iteration: leased(Zone::Iteration),
             transient: leased(Zone::Transient),
             draining: bytes(account.draining),
             peak: bytes(account.peak),

@@ -5,10 +5,20 @@ use alloc::vec::Vec;
 use crate::units::Bytes;
 use crate::zone::Zone;
 
+/// Pages of an arena that are to be backed for a block.
+pub(crate) struct Needed {
+    pub(crate) zone: Zone,
+    pub(crate) pages: Vec<u64>,
+    /// A plan has chosen its place.
+    pub(crate) planned: bool,
+}
+
 /// Pages that an arena needs backed to place one more block.
 pub(crate) struct Want {
     pub(crate) zone: Zone,
     pub(crate) pages: Vec<u64>,
+    /// A plan has chosen the place.
+    pub(crate) planned: bool,
     /// What the block asks for, for people to read.
     pub(crate) asked: Bytes,
     pub(crate) told: Told,

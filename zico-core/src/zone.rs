@@ -1,4 +1,4 @@
-//! The address ranges of a job: an arena for each lifetime, and one that a plan lays out.
+//! The address ranges of a job: an arena for each lifetime.
 
 use crate::lifetime::Lifetime;
 
@@ -7,18 +7,16 @@ use crate::lifetime::Lifetime;
 pub(crate) enum Zone {
     /// The arena of what outlives the iteration.
     Persistent,
-    /// The arena of what lives within one iteration, and is not planned.
+    /// The arena of what lives within one iteration, and of all that a plan places.
     Iteration,
     /// The arena of what lives within one operator, and is not planned.
     Transient,
-    /// Where the plan of an iteration places its blocks, however long they live.
-    Planned,
 }
 
 impl Zone {
-    pub(crate) const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 3;
     pub(crate) const ALL: [Self; Self::COUNT] =
-        [Self::Persistent, Self::Iteration, Self::Transient, Self::Planned];
+        [Self::Persistent, Self::Iteration, Self::Transient];
 
     /// The position in [`ALL`](Self::ALL), where the arenas are in the order of their lifetimes.
     pub(crate) const fn index(self) -> usize {
@@ -29,7 +27,7 @@ impl Zone {
     pub(crate) const fn lifetime(self) -> Lifetime {
         match self {
             Self::Persistent => Lifetime::Persistent,
-            Self::Iteration | Self::Planned => Lifetime::Iteration,
+            Self::Iteration => Lifetime::Iteration,
             Self::Transient => Lifetime::Transient,
         }
     }

@@ -62,7 +62,7 @@ pub fn planned(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
         (run.live, run.held) = (0, 0);
         run.iteration(iteration)?;
     }
-    let blocks = |planning: Planning| (planning.placed, planning.missed);
+    let blocks = |planning: Planning| (planning.placed, planning.departed);
     let before = blocks(run.job.planning());
     (run.live, run.held) = (0, 0);
     run.iteration(last)?;

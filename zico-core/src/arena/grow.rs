@@ -25,11 +25,18 @@ const LOOKED_AT: usize = 1 << 10;
 
 /// A free range, and where in it a block could be.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+pub(super) struct Candidate {
     len: u64,
     start: u64,
     at: u64,
     first: Slot,
+}
+
+impl Candidate {
+    /// An address in a free range, which begins with a piece there.
+    pub(super) const fn at(first: Slot, start: u64, at: u64) -> Self {
+        Self { len: 0, start, at, first }
+    }
 }
 
 /// The tightest places so far, in order. A list to use again: each lease looks for some.
@@ -146,7 +153,7 @@ impl Arena {
 
     /// Shows the pages that a place needs and that are not backed, those of a bare piece together.
     #[inline]
-    fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
+    pub(super) fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
         let (at, end) = (place.at, place.at + size);
         let mut slot = place.first;
         // The guard is not free.
@@ -161,7 +168,7 @@ impl Arena {
     }
 
     /// How many they are. O(pieces), however long these are.
-    fn missing_count(&self, place: &Candidate, size: u64) -> u64 {
+    pub(super) fn missing_count(&self, place: &Candidate, size: u64) -> u64 {
         let mut count = 0;
         self.missing(place, size, |run| count += run.end.saturating_sub(run.start));
         count
@@ -200,7 +207,7 @@ impl Arena {
     }
 
     /// A ready piece that holds whole pages, and which.
-    fn spare(&self) -> Option<(Slot, Range<u64>)> {
+    pub(super) fn spare(&self) -> Option<(Slot, Range<u64>)> {
         let mut found = None;
         let _ = self.ready.from(&self.pieces, self.page_bytes(), |slot| {
             let pages = self.whole_pages(slot);

@@ -69,13 +69,13 @@ impl<D: Device> Memory<D> {
     }
 
     fn park(&mut self, home: Home, serial: u64) {
-        match self.arenas.get_mut(home.zone().index()) {
-            Some(arena) => {
-                // It has been freed, though its place is not free before it is released.
-                self.habits.freed(arena.noted(home.slot()), serial);
-                arena.park(home.slot());
-            }
-            None => self.planned.park(home.slot(), serial),
+        let arena = &mut self.arenas[home.zone().index()];
+        if home.zone() == Zone::Iteration {
+            self.planned.park((&mut self.habits, arena), home.slot(), serial);
+        } else {
+            // It has been freed, though its place is not free before it is released.
+            self.habits.freed(arena.noted(home.slot()), serial);
+            arena.park(home.slot());
         }
     }
 
@@ -87,16 +87,15 @@ impl<D: Device> Memory<D> {
         }
         let &Parked { home, serial, size, .. } = parked;
         self.tally.release(size);
-        match self.arenas.get_mut(home.zone().index()) {
-            Some(arena) => {
-                self.habits.freed(arena.noted(home.slot()), serial);
-                if home.zone() == Zone::Persistent {
-                    self.habits.keep_no_more(size.value());
-                }
-                arena.free(home.slot())
-            }
-            None => self.planned.release(&mut self.habits, home.slot(), serial),
+        let arena = &mut self.arenas[home.zone().index()];
+        if home.zone() == Zone::Iteration {
+            return self.planned.release((&mut self.habits, arena), home.slot(), serial);
         }
+        self.habits.freed(arena.noted(home.slot()), serial);
+        if home.zone() == Zone::Persistent {
+            self.habits.keep_no_more(size.value());
+        }
+        arena.free(home.slot())
     }
 
     /// Work on this stream uses a live block as well.

@@ -1,129 +1,109 @@
-//! Which plan is followed, how far the iteration has come in it, and what is in its way.
+//! How far an iteration has come in its plan.
 
-use super::layout::{Entry, Layout, Stay};
-use super::{Occupied, Place, Planned, Tenant};
-use crate::arena::Slot;
+use super::layout::{Entry, Stay};
+use super::{Kind, Place, Placed, Planned, Spot, Tenant};
+use crate::arena::{Arena, Slot};
 use crate::habits::{Habit, Habits, NONE};
 use crate::sync::Arc;
 
-/// One of so many may be missed in an iteration that follows a plan.
-const MISSES_PART: usize = 16;
-
 impl Planned {
-    /// An iteration begins, of a shape that the job may tell.
+    /// An iteration begins, of a shape that the job may tell. Its first allocation will show which plan it
+    /// follows.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
         self.iterations += 1;
-        (self.cursor, self.slip, self.misses) = (0, 0, 0);
-        (self.taken, self.told) = (false, told);
-        self.open = (0..).zip(&self.layouts).fold(0, |open, (which, (layout, _))| {
-            open | u32::from(told.is_none() || layout.told == told) << which
-        });
-        (self.follows, self.exact) = (false, false);
-        self.exact = self.decide();
+        (self.cursor, self.told) = (0, told);
+        (self.follows, self.exact, self.by_start) = (false, false, None);
+        self.open = self.kinds.iter().any(|kind| told.is_none() || kind.layout.told == told);
     }
 
-    /// Follows the only plan that is left, if there is only one.
-    fn decide(&mut self) -> bool {
-        let is_one = self.open.is_power_of_two();
-        if is_one {
-            self.follow(self.open.trailing_zeros() as usize);
-        }
-        is_one
-    }
-
-    /// The next allocation has gone elsewhere.
+    /// The first allocation of an iteration has this size: follows the plan that begins with it, of several
+    /// that of the kind which came last time after the kind before, else the one that was followed last.
     #[cold]
-    pub(crate) fn missed(&mut self) {
-        if !self.follows {
-            return;
-        }
-        self.missed += 1;
-        self.misses += 1;
-        if core::mem::take(&mut self.taken) {
-            self.cursor += 1;
-        } else {
-            self.slip += 1;
-        }
-        if self.misses > self.cursor / MISSES_PART {
-            (self.follows, self.complete) = (false, false);
-        }
-    }
-
-    /// The slots are those of this plan from now on.
-    pub(super) fn follow(&mut self, which: usize) {
-        let (next, used) = &mut self.layouts[which];
-        *used = self.iterations;
-        let next = next.clone();
-        let same = self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next));
-        if !same || !self.complete {
-            self.leave(same);
-        }
-        if !same {
+    fn choose(&mut self, arena: &mut Arena, size: u64) {
+        let (told, last) = (self.told, self.last);
+        let before = self.kinds.iter().find(|kind| kind.layout.signature == last);
+        let expected = before.and_then(|kind| kind.next);
+        let fits = self.kinds.iter_mut().filter(|Kind { layout, .. }| {
+            (told.is_none() || layout.told == told)
+                && layout.entries.first().is_some_and(|entry| entry.size == size)
+        });
+        let likely = |kind: &&mut Kind| (Some(kind.layout.signature) == expected, kind.used);
+        let Some(kind) = fits.max_by_key(likely) else { return };
+        kind.used = self.iterations;
+        let next = kind.layout.clone();
+        if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
+            self.leave_slots(arena);
             let slot = |&entry: &Entry| Place { entry, tenant: Tenant::default() };
             self.slots.clear();
             self.slots.extend(next.slots().map(slot));
         }
-        (self.follows, self.open) = (true, 0);
         self.pages.reach(next.height);
         self.layout = Some(next);
-    }
-
-    /// All blocks that are alive are late; if the slots stay what they are, but for those in slots of
-    /// their own.
-    fn leave(&mut self, stays: bool) {
-        let taken = self.slots.iter_mut().filter(|place| place.tenant.serial != 0);
-        let lost = taken.filter(|place| !(stays && place.entry.is_alone()));
-        self.late.extend(lost.map(Place::vacate));
-    }
-
-    /// Whether a plan is followed from an allocation of this size on, because it is the only one left.
-    #[cold]
-    pub(super) fn is_decided_by(&mut self, habits: &Habits, size: u64) -> bool {
-        let number = habits.so_far().len();
-        let is_it = |&(_, (layout, _)): &(u32, &(Arc<Layout>, u64))| {
-            layout.entries.get(number).is_some_and(|entry| entry.size == size)
-        };
-        let fits =
-            (0..).zip(&self.layouts).filter(is_it).fold(0, |fits, (which, _)| fits | 1 << which);
-        self.open &= fits;
-        if !self.decide() {
-            return false;
-        }
-        (0..number).for_each(|number| self.look_at_ends(number));
-        self.cursor = number;
-        true
-    }
-
-    /// Moves the cursor to the allocation that this one may be. Whether there is one.
-    #[cold]
-    pub(super) fn find(&mut self, size: u64, align: u64) -> bool {
-        let Some(layout) = &self.layout else { return false };
-        let is_it = |entry: &Entry| entry.size == size && entry.align >= align;
-        let further = self.cursor.saturating_add(self.slip.saturating_mul(2));
-        let window = layout.entries.iter().enumerate().take(further.saturating_add(1));
-        let next = window.skip(self.cursor).find(|(_, entry)| is_it(entry)).map(|(at, _)| at);
-        let Some(next) = next else { return false };
-        (self.cursor..next).for_each(|number| self.look_at_ends(number));
-        self.cursor = next;
-        true
-    }
-
-    /// Of the blocks whose time is over before an allocation, those that are alive are late.
-    pub(super) fn look_at_ends(&mut self, number: usize) {
-        let mut next = self.slots[number].entry.ends;
-        // There is no slot that has the number for none.
-        while let Some(place) = self.slots.get_mut(next as usize) {
-            next = place.entry.next_end;
-            if place.tenant.serial != 0 {
-                self.late.push(place.vacate());
-            }
+        self.follows = true;
+        self.enter_slots(arena);
+        self.exact = self.in_slots;
+        if !self.in_slots {
+            self.look_over(arena);
         }
     }
 
-    /// Whether none of them is alive.
+    /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice is
+    /// no different from asking once.
+    pub(super) fn spot(
+        &mut self,
+        (habits, arena): (&mut Habits, &mut Arena),
+        size: u64,
+        align: u64,
+    ) -> Option<Spot> {
+        if core::mem::take(&mut self.open) && habits.so_far().is_empty() {
+            self.choose(arena, size);
+        }
+        if !self.follows {
+            return None;
+        }
+        if !self.in_slots {
+            return self.own_place(habits, arena, size, align);
+        }
+        let spot = self.free_slot(size, align);
+        if spot.is_none() {
+            self.depart(habits, arena);
+            self.departed += 1;
+        }
+        spot
+    }
+
+    /// The slot of the next allocation, if it is as foreseen, the slot is free, and all whose time is over are
+    /// gone.
+    fn free_slot(&self, size: u64, align: u64) -> Option<Spot> {
+        let Place { entry, tenant } = self.slots.get(self.cursor)?;
+        if entry.size != size || entry.align < align || !self.is_on_time(entry.ends) {
+            return None;
+        }
+        let slot = if tenant.serial == 0 { self.number() } else { entry.second };
+        let place = self.slots.get(slot as usize).filter(|place| place.tenant.serial == 0)?;
+        let start = place.entry.start;
+        Some(Spot::Slot { slot, start, len: size, keeps: entry.keeps })
+    }
+
+    /// The place in the arena that is for a block which outlives its iteration, if it is free: so that the next
+    /// iteration begins as planned.
+    fn own_place(&self, habits: &Habits, arena: &Arena, size: u64, align: u64) -> Option<Spot> {
+        let entry = self.slots.get(habits.so_far().len()).map(|place| place.entry)?;
+        if entry.size != size || entry.align < align || !entry.is_alone() {
+            return None;
+        }
+        let second = self.slots.get(entry.second as usize).map(|place| place.entry.start);
+        [Some(entry.start), second].into_iter().flatten().find_map(|start| {
+            let before = self.is_free(arena, start, size)?;
+            Some(Spot::Ground { before, start, len: size })
+        })
+    }
+
+    /// Whether none of the blocks is alive whose time is over, from the slot of one on.
     #[inline]
     pub(super) fn is_on_time(&self, first: Slot) -> bool {
         let mut next = first;
+        // There is no slot that has the number for none.
         while let Some(place) = self.slots.get(next as usize) {
             if place.tenant.serial != 0 {
                 return false;
@@ -133,14 +113,53 @@ impl Planned {
         true
     }
 
+    /// Places the next allocation where not all has been as foreseen.
+    #[inline(never)]
+    pub(super) fn place_anyhow(
+        &mut self,
+        (habits, arena): (&mut Habits, &mut Arena),
+        size: u64,
+        align: u64,
+        serial: u64,
+    ) -> Placed {
+        match self.spot((habits, arena), size, align) {
+            None => Placed::Elsewhere,
+            Some(Spot::Slot { slot, start, len, keeps }) => {
+                self.settle((slot, start, len), keeps, self.number(), serial)
+            }
+            Some(Spot::Ground { before, start, len }) => {
+                if arena.missing_at(before, start, len) > 0 {
+                    return Placed::Bare;
+                }
+                let number = habits.next();
+                let Some(slot) = arena.place_at(before, start, len, (serial, number)) else {
+                    return Placed::Elsewhere;
+                };
+                if let Some(by_start) = &mut self.by_start {
+                    by_start.insert(start, slot);
+                }
+                habits.made(number, size, align);
+                self.placed += 1;
+                Placed::At(slot, start)
+            }
+        }
+    }
+
+    /// An allocation goes without the plan, whatever that has foreseen.
+    pub(crate) fn interrupt(&mut self, habits: &mut Habits, arena: &mut Arena) {
+        self.open = false;
+        if self.exact {
+            self.depart(habits, arena);
+        }
+    }
+
     /// From here on the iteration is noted, as it was so far.
     pub(crate) fn note(&mut self, habits: &mut Habits) {
         let Some(layout) = self.layout.as_ref().filter(|_| core::mem::take(&mut self.exact)) else {
             return;
         };
         let mut alive = alloc::vec![false; self.cursor];
-        let late = self.late.iter().map(|late| &late.tenant);
-        let tenants = self.slots.iter().map(|place| &place.tenant).chain(late);
+        let tenants = self.slots.iter().map(|place| &place.tenant);
         for tenant in tenants.filter(|tenant| habits.is_of_now(tenant.serial)) {
             if let Some(alive) = alive.get_mut(tenant.number as usize) {
                 *alive = true;
@@ -164,23 +183,5 @@ impl Planned {
     #[inline]
     pub(super) const fn number(&self) -> u32 {
         self.cursor as u32
-    }
-
-    /// Takes a late block with this serial off the list. It keeps no pages.
-    #[cold]
-    pub(super) fn take_late(
-        &mut self,
-        serial: u64,
-        is_it: impl Fn(&Occupied) -> bool,
-    ) -> Option<Occupied> {
-        let is_it = |late: &Occupied| late.tenant.serial == serial && is_it(late);
-        let mut late = self.late.iter().position(is_it).map(|at| self.late.swap_remove(at))?;
-        late.tenant.keeps = false;
-        Some(late)
-    }
-
-    #[cold]
-    pub(super) fn late(&self, serial: u64) -> Option<&Occupied> {
-        self.late.iter().find(|late| late.tenant.serial == serial)
     }
 }

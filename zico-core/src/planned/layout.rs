@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::gaps;
+use super::{Peak, gaps};
 use crate::arena::Slot;
 use crate::habits::{Habit, NONE};
 use crate::plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
@@ -79,6 +79,8 @@ pub(crate) struct Layout {
     pub(super) entries: Vec<Entry>,
     /// The second slots of blocks that take turns, which come behind all first ones.
     seconds: Vec<Entry>,
+    /// The slots that are nobody else's, by where they begin.
+    pub(super) own: Vec<(u64, Slot)>,
     /// The allocations of the iteration in which it was learned, in short.
     pub(super) signature: Signature,
     /// The shape that the job told then.
@@ -89,6 +91,8 @@ pub(crate) struct Layout {
     pub(super) lower_bound: u64,
     /// The most pages that are in use at one moment.
     pub(super) peak: u32,
+    /// The most pages that the slots take which are nobody else's.
+    own_pages: u32,
     /// The steps that it took to make it.
     pub(super) steps: u64,
 }
@@ -144,6 +148,9 @@ impl Layout {
         // All that keeps blocks apart rests on this.
         check(&blocks, &plan.offsets)?;
         let mut layout = Self::of(needs, &plan);
+        let own = layout.slots().filter(|entry| entry.is_alone());
+        let pages = own.map(|entry| entry.size / page + 2).fold(0, u64::saturating_add);
+        layout.own_pages = u32::try_from(pages).unwrap_or(u32::MAX);
         let mut work = Work::new(gaps::most(needs.len()));
         gaps::close(&mut layout, page.trailing_zeros(), &mut work);
         layout.steps = plan.work.saturating_add(work.spent());
@@ -178,10 +185,26 @@ impl Layout {
                 entries[slot as usize].next_end = next;
             }
         }
+        let slots = (0..).zip(entries.iter().chain(&seconds));
+        let own = slots.filter(|(_, entry)| entry.is_alone());
+        let mut own: Vec<(u64, Slot)> = own.map(|(slot, entry)| (entry.start, slot)).collect();
+        own.sort_unstable();
         let Plan { height, lower_bound, .. } = *plan;
         let signature = Signature::default();
-        let (told, times, peak, steps) = (None, 0, 0, 0);
-        Self { entries, seconds, signature, told, times, height, lower_bound, peak, steps }
+        let (told, times, peak, own_pages, steps) = (None, 0, 0, 0, 0);
+        Self {
+            entries,
+            seconds,
+            own,
+            signature,
+            told,
+            times,
+            height,
+            lower_bound,
+            peak,
+            own_pages,
+            steps,
+        }
     }
 
     /// All slots, second ones included.
@@ -196,10 +219,10 @@ impl Layout {
         core::iter::successors(first, move |&last| slot(self.entries[last].next_end))
     }
 
-    /// How many allocations they begin with in common.
-    pub(super) fn alike(&self, other: &Self) -> usize {
-        let pairs = self.entries.iter().zip(&other.entries);
-        pairs.take_while(|(one, other)| one.size == other.size).count()
+    /// What iterations that are as planned come to hold.
+    pub(crate) fn most(&self) -> Peak {
+        let Self { signature, told, peak, own_pages, .. } = *self;
+        Peak { signature, told, pages: peak, within: peak.saturating_sub(own_pages) }
     }
 
     /// Whether it places allocations of these sizes.

@@ -4,21 +4,30 @@ use alloc::vec::Vec;
 // A count that nothing else rests on: no interleaving of it is worth to be explored.
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::Kind;
 use super::layout::{Layout, Need, NoPlan, Stay};
 use crate::habits::{Habit, Habits, NONE};
-use crate::signature::Signature;
+use crate::signature::{Signature, mixed};
 use crate::sync::Arc;
 
 /// An iteration of more allocations is not planned.
 const MOST: usize = 1 << 16;
 
-/// How often a plan is made anew because blocks lived longer than it had foreseen.
+/// How often a plan is made anew because blocks lived otherwise than it had foreseen.
 const TIMES: u32 = 4;
 
-/// Kinds of iteration that had no plan when they were seen: the last few.
+/// What an iteration was, in short: its allocations, and how long their blocks lived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Course {
+    signature: Signature,
+    /// Of an iteration that has a plan already; else nothing yet.
+    stays: u64,
+}
+
+/// Iterations that are to be planned when they come again: the last few.
 #[derive(Default)]
 pub(super) struct Seen {
-    signatures: [Option<Signature>; 8],
+    courses: [Option<Course>; 8],
     next: usize,
     /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no more.
     pub(super) too_long: Arc<AtomicU32>,
@@ -26,14 +35,24 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Whether it was seen before.
-    fn note(&mut self, signature: Signature) -> bool {
-        if self.signatures.contains(&Some(signature)) {
+    fn note(&mut self, course: Course) -> bool {
+        if self.courses.contains(&Some(course)) {
             return true;
         }
-        self.signatures[self.next] = Some(signature);
-        self.next = (self.next + 1) % self.signatures.len();
+        self.courses[self.next] = Some(course);
+        self.next = (self.next + 1) % self.courses.len();
         false
     }
+}
+
+/// How long blocks lived, in short.
+fn digest(needs: &[Need]) -> u64 {
+    let word = |need: &Need| match need.stay {
+        Stay::Until(until) => u64::from(until),
+        Stay::Always => u64::from(NONE),
+        Stay::InTurn => u64::from(NONE) + 1,
+    };
+    needs.iter().map(word).fold(1, mixed)
 }
 
 /// An iteration to be planned. That takes long, and needs no lock.
@@ -50,7 +69,7 @@ impl Lesson {
     /// What the iteration teaches whose allocations have been noted.
     pub(super) fn of(
         habits: &Habits,
-        layouts: &[(Arc<Layout>, u64)],
+        kinds: &[Kind],
         seen: &mut Seen,
         signature: Signature,
         told: Option<u64>,
@@ -62,9 +81,9 @@ impl Lesson {
         if seen.too_long.load(Ordering::Relaxed) >= TIMES {
             return None;
         }
-        let known = layouts.iter().map(|(layout, _)| layout).find(|layout| layout.is_of(now));
+        let known = kinds.iter().map(|kind| &kind.layout).find(|layout| layout.is_of(now));
         let times = known.map_or(0, |known| known.times + 1);
-        if known.is_none() && !seen.note(signature) || times > TIMES {
+        if known.is_none() && !seen.note(Course { signature, stays: 0 }) || times > TIMES {
             return None;
         }
         // What outlived the iteration before tells when this one's will be freed.
@@ -78,19 +97,19 @@ impl Lesson {
             let stay = Stay::of(&Habit { next_until, ..*habit }, number, all);
             let foreseen = known.map(|known| known.entries[number].stay);
             let unknown = habit.until == NONE && before.is_none();
-            let stay = match foreseen {
-                Some(foreseen) if unknown && foreseen >= Stay::Until(all) => foreseen,
-                _ => foreseen.map_or(stay, |foreseen| foreseen.max(stay)),
-            };
-            Need { size: habit.size, align: habit.align, stay }
+            let foreseen = foreseen.filter(|&foreseen| unknown && foreseen >= Stay::Until(all));
+            Need { size: habit.size, align: habit.align, stay: foreseen.unwrap_or(stay) }
         };
         let needs: Vec<Need> = now.iter().enumerate().map(need).collect();
-        let is_foreseen = |known: &Arc<Layout>| {
-            known.entries.iter().zip(&needs).all(|(entry, need)| entry.stay == need.stay)
-        };
-        let is_news = !known.is_some_and(is_foreseen);
+        if let Some(known) = known {
+            // What came once is no reason to hold more from then on.
+            let is_foreseen = known.entries.iter().zip(&needs).all(|(a, b)| a.stay == b.stay);
+            if is_foreseen || !seen.note(Course { signature, stays: digest(&needs) }) {
+                return None;
+            }
+        }
         let too_long = Arc::clone(&seen.too_long);
-        is_news.then_some(Self { needs, signature, told, times, too_long })
+        Some(Self { needs, signature, told, times, too_long })
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.

@@ -25,11 +25,6 @@ impl Pages {
         self.pages.resize(pages.max(self.pages.len()), 0);
     }
 
-    /// As many pages as a block of these bytes may touch.
-    pub(super) const fn most_of(&self, bytes: u64) -> u64 {
-        (bytes >> self.shift) + 2
-    }
-
     /// A block has come to lie here. Nothing has happened if not all of it is backed.
     #[inline(always)]
     pub(super) fn enter(&mut self, start: u64, len: u64) -> bool {
@@ -88,8 +83,27 @@ impl Pages {
         list
     }
 
+    /// A block lies here, whose pages are backed.
+    pub(super) fn hold(&mut self, start: u64, len: u64) {
+        let pages = self.pages.get_mut(touched(self.shift, start, len));
+        for page in pages.into_iter().flatten() {
+            *page = (*page | BACKED) + 1;
+        }
+    }
+
+    /// All pages that are backed, in order; none is any more.
+    pub(super) fn take_backed(&mut self) -> Vec<u64> {
+        self.spare = 0;
+        let backed = (0..).zip(&self.pages).filter(|(_, page)| **page & BACKED != 0);
+        let backed = backed.map(|(number, _)| number).collect();
+        self.pages.fill(0);
+        backed
+    }
+
     /// Takes over pages that have been backed.
     pub(super) fn back(&mut self, pages: &[u64]) {
+        let last = pages.iter().max().map_or(0, |last| last + 1);
+        self.reach(last << self.shift);
         for page in pages.iter().filter_map(|&page| usize::try_from(page).ok()) {
             if let Some(page) = self.pages.get_mut(page).filter(|page| **page & BACKED == 0) {
                 *page |= BACKED;
@@ -111,12 +125,6 @@ impl Pages {
     #[cfg(test)]
     pub(super) fn is_spare(&self, page: u64) -> bool {
         usize::try_from(page).is_ok_and(|page| self.pages.get(page) == Some(&BACKED))
-    }
-
-    /// Whether any is.
-    #[cfg(test)]
-    pub(super) fn has_spare(&self) -> bool {
-        self.pages.contains(&BACKED) || self.spare > 0
     }
 
     /// Whether none is backed.

@@ -12,9 +12,9 @@ pub(super) fn gaps_are_short(layout: &Layout) {
     };
     let touches = |slot: usize, page: u64| {
         let Entry { start, size, .. } = layout.entries[slot];
-        start < (page + 1) * PAGE && page * PAGE < start + size
+        start < (page + 1) * PAGE_BYTES && page * PAGE_BYTES < start + size
     };
-    let pages = layout.height.div_ceil(PAGE);
+    let pages = layout.height.div_ceil(PAGE_BYTES);
     let in_use =
         |page, moment| (0..all).any(|slot| life(slot).contains(&moment) && touches(slot, page));
     let used: Vec<Vec<bool>> =

@@ -91,9 +91,8 @@ proptest! {
             job.end();
         }
         free_due(&mut job, usize::MAX, &mut alive);
-        job.planned.layouts.iter().for_each(|(layout, _)| gaps_are_short(layout));
-        prop_assert_eq!(job.planned.blocks().count(), 0);
-        job.planned.give_up_spare();
-        prop_assert!(job.planned.pages.is_bare());
+        job.planned.kinds.iter().for_each(|kind| gaps_are_short(&kind.layout));
+        prop_assert_eq!(job.blocks().count(), 0);
+        prop_assert!(job.backed.is_empty() && job.planned.pages.is_bare() && job.arena.is_empty());
     }
 }
