@@ -112,7 +112,16 @@ fn iterations_are_detected_where_none_are_marked() {
 /// A recorded job as a snapshot without marks, which has to find the iterations that are alike.
 #[test]
 fn recorded_jobs_are_understood_without_their_marks() {
-    for (name, alike) in [("bert-base", 2), ("resnet50", 2), ("mobilenet_v2", 2), ("gnmt", 0)] {
+    let jobs = [
+        ("bert-base", 2),
+        ("gcn", 0),
+        ("gnmt", 0),
+        ("mobilenet_v2", 2),
+        ("resnet50", 2),
+        ("unet", 2),
+        ("whisper-tiny", 0),
+    ];
+    for (name, alike) in jobs {
         let recorded = bundled::open(name).unwrap();
         let iterations = recorded.iterations().iter().flat_map(Iteration::steps);
         let (mut entries, mut now) = (Vec::new(), 1_000);
@@ -132,7 +141,7 @@ fn recorded_jobs_are_understood_without_their_marks() {
         }
         let found = read(&snapshot(&entries, &[]));
         if alike == 0 {
-            // The lengths of its sequences are drawn anew for each iteration.
+            // What it trains on is drawn anew for each iteration, and so are some sizes.
             assert!(matches!(found, Err(SnapshotError::NoIterations)), "{name}");
             continue;
         }
