@@ -207,7 +207,7 @@ fn inspect_shows_what_was_recorded() {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     let list = stdout(&zico(&["inspect"]));
-    assert_eq!(list.matches("GiB").count(), 8 + 3, "{list}");
+    assert_eq!(list.matches("GiB").count(), 11 + 3, "{list}");
     let row = list.lines().find(|line| line.starts_with("| carry ")).unwrap();
     assert!(row.contains("13 MiB") && row.contains("81 MiB"), "{row}");
 }
