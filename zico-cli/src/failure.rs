@@ -35,8 +35,8 @@ pub enum Failure {
     Bundled(#[from] BundledError),
     /// Options for recordings, and no recording.
     #[error(
-        "--device-index and --kept-before are for PyTorch profiles and snapshots: what is bundled or in \
-         a .ztrace is of one device and has all that there was before (give them to `zico convert`)"
+        "--device-index and --kept-before are for PyTorch profiles and snapshots, and this is none: they say \
+         what becomes of one when it is read, as by `zico convert`"
     )]
     NoRecording,
     /// Of several recordings one figure cannot be right.
