@@ -254,6 +254,10 @@ Recording a job:
     train()
     torch.cuda.memory._dump_snapshot(\"my-job.pickle\")
 
+  A recording may begin in the middle of the training: `zico inspect` says what was in use before, or
+  that this is unknown. Then `torch.cuda.memory_allocated()` before it begins is what --kept-before
+  wants.
+
   Without \"iteration\" a profile needs the steps of a profiler with a schedule; of a snapshot, three
   iterations that allocate the same sizes are recognised. Replay what was recorded on a GPU with
   --scale-time 1.";

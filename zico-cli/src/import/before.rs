@@ -141,8 +141,8 @@ impl fmt::Display for Doubt {
                  or out of order"
             ),
             Self::HostTotals => f.write_str(
-                "PyTorch counts the memory of the CPU only from when the profiler begins, and this one began \
-                 in the middle of the training",
+                "PyTorch counts the memory of the CPU only from when the profiler begins, and this one seems to \
+                 have begun in the middle of the training",
             ),
             Self::NoSegments => f.write_str("the snapshot has no segments"),
         }
