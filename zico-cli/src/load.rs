@@ -1,5 +1,6 @@
 //! Finds the traces that are asked for: files, or bundled ones by name.
 
+use std::io::Write;
 use std::path::Path;
 
 use zico_core::Bytes;
@@ -8,7 +9,7 @@ use zico_mock::trace::Trace;
 
 use crate::args::RecordingArgs;
 use crate::failure::Failure;
-use crate::import::{self, Imported, Options};
+use crate::import::{self, Imported, Options, Origin};
 use crate::terminal::{line, stderr};
 
 /// The trace in the file `name`, or the bundled one of that name. A file wins. What a person should know
@@ -79,8 +80,7 @@ pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), 
 }
 
 fn warn(name: &str, imported: &Imported) {
-    use std::io::Write;
-    let warnings = imported.origin.iter().flat_map(|origin| origin.warnings());
+    let warnings = imported.origin.iter().flat_map(Origin::warnings);
     for warning in warnings {
         // Nobody is told where standard error is closed.
         let _ = writeln!(stderr(), "zico: {}: {}", line(name), line(&warning));

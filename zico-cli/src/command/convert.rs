@@ -7,7 +7,7 @@ use zico_core::Bytes;
 
 use crate::args::Convert;
 use crate::convert::{Description, convert};
-use crate::import::Options;
+use crate::import::{Options, Origin};
 use crate::output::Output;
 use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
         Bytes::new(summary.written),
         args.output.display(),
     )?;
-    for said in summary.origin.iter().flat_map(|origin| origin.lines()) {
+    for said in summary.origin.iter().flat_map(Origin::lines) {
         writeln!(stdout(), "{}: {}", line(&summary.name), line(&said))?;
     }
     Ok(Exit::Fine)

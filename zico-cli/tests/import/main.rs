@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod before;
+mod before_snapshots;
 mod bounds;
 mod files;
 mod gpu;

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use zico_cli::import::snapshot::{self, SnapshotError};
-use zico_cli::import::{self, Device, Doubt, Options, Problem, Recorded, Source};
+use zico_cli::import::{self, Options, Problem, Recorded};
 use zico_core::Ticks;
 use zico_mock::bundled;
 use zico_mock::trace::{BlockId, Iteration, Step, Trace};
@@ -15,7 +15,7 @@ use crate::profile::{message, short};
 
 /// A snapshot of one device with these entries, `(action, addr, size, time_us)`, and these marks,
 /// `(name, stage, time_us)`. Each event is 20 microseconds after the one before if its time is 0.
-fn snapshot(entries: &[(&str, i64, i64, i64)], marks: &[(&str, &str, i64)]) -> Value {
+pub(crate) fn snapshot(entries: &[(&str, i64, i64, i64)], marks: &[(&str, &str, i64)]) -> Value {
     let mut now = 1_000;
     let entries: Vec<Value> = entries
         .iter()
@@ -33,7 +33,7 @@ fn read(snapshot: &Value) -> Result<Trace, SnapshotError> {
     read_with(snapshot, &Options::default()).map(|recorded| recorded.trace)
 }
 
-fn read_with(snapshot: &Value, options: &Options) -> Result<Recorded, SnapshotError> {
+pub(crate) fn read_with(snapshot: &Value, options: &Options) -> Result<Recorded, SnapshotError> {
     snapshot::read(&*pickle(snapshot), "t".to_owned(), "by hand".to_owned(), options)
 }
 
@@ -317,85 +317,6 @@ fn snapshots_that_make_no_sense_are_named() {
     ] {
         let said = said(&snapshot);
         assert!(said.contains(expected), "{said:?} does not say {expected:?}");
-    }
-}
-
-/// A block in a segment.
-fn block(size: i64, requested: i64, state: &str) -> Value {
-    json!({"size": size, "requested_size": requested, "state": state})
-}
-
-/// One iteration, in which 10 bytes come and go, and 30 of before go; 100 and 7 of before are in use at the
-/// end on this device, 50 on another one, and 64 wait to be free.
-fn midrun() -> Value {
-    let entries = [("alloc", 1, 10, 0), ("free_requested", 1, 10, 0), ("free_requested", 2, 30, 0)];
-    let mut snapshot =
-        snapshot(&entries, &[("iteration", "START", 1_000), ("iteration", "END", 9_000)]);
-    snapshot["segments"] = json!([
-        {"device": 0, "address": 4096, "blocks": [
-            block(512, 100, "active_allocated"),
-            block(512, 64, "active_pending_free"),
-            block(512, 9, "inactive"),
-            block(512, 7, "active_allocated"),
-        ]},
-        {"device": 1, "address": 4096, "blocks": [block(512, 50, "active_allocated")]},
-    ]);
-    snapshot
-}
-
-#[test]
-fn what_was_in_use_before_is_in_the_segments_and_in_the_frees() {
-    let recorded = read_with(&midrun(), &Options::default()).unwrap();
-    let setup = "persistent 0=100, persistent 1=7, iteration 2=30";
-    let all = |recorded: &Recorded| short(&recorded.trace)[0].clone();
-    let steps: Vec<String> = all(&recorded).split(", ").map(str::to_owned).collect();
-    let mut sorted = steps.clone();
-    sorted.sort_by_key(|step| step.split(' ').nth(1).map(str::to_owned));
-    assert_eq!(sorted.len(), setup.split(", ").count(), "{steps:?}");
-    let live = recorded.trace.stats().iterations[0].live_at_start;
-    assert_eq!(live.value(), 137);
-    assert_eq!(recorded.trace.stats().iterations[0].live_at_end.value(), 107);
-    let before = &recorded.origin.before;
-    assert_eq!((before.bytes.value(), before.block.value()), (137, 0));
-    assert_eq!((before.source, before.doubt), (Source::Segments, None));
-    let lines = ["In use before the recording: 137 B, by the segments and the frees"];
-    assert_eq!(recorded.origin.lines(), lines);
-    // The user knows of more, or of less than there is.
-    let given = |bytes| Options { kept_before: Some(bytes), ..Options::default() };
-    let told = read_with(&midrun(), &given(zico_core::Bytes::new(1137))).unwrap();
-    assert_eq!(told.origin.before.block.value(), 1000);
-    assert!(all(&told).starts_with("persistent 0=1000, "), "{}", all(&told));
-    let error = read_with(&midrun(), &given(zico_core::Bytes::new(136))).unwrap_err();
-    let expected =
-        "--kept-before 136 B cannot be: 137 B of what was there before are in the snapshot";
-    assert_eq!(message(&error), expected);
-    // Without segments only the frees tell.
-    let mut bare = midrun();
-    bare.as_object_mut().unwrap().remove("segments");
-    let before = read_with(&bare, &Options::default()).unwrap().origin.before;
-    assert_eq!((before.bytes.value(), before.source), (30, Source::Frees));
-    assert_eq!(before.doubt, Some(Doubt::NoSegments));
-}
-
-#[test]
-fn of_several_devices_the_one_that_allocates_the_most_is_taken() {
-    let mut several = midrun();
-    let entry = |bytes: i64| json!({"action": "alloc", "addr": 4097, "size": bytes, "stream": 0, "time_us": 2000});
-    several["device_traces"] = json!([several["device_traces"][0], [entry(20)], [], [entry(20)]]);
-    let cuda = |index| Device::Accelerator { kind: 1, index };
-    let recorded = read_with(&several, &Options::default()).unwrap();
-    assert_eq!((recorded.origin.device, recorded.origin.others), (cuda(1), vec![cuda(0), cuda(3)]));
-    assert_eq!(recorded.origin.before.bytes.value(), 50, "of its own segments");
-    let index = |index| Options { device_index: Some(index), ..Options::default() };
-    let first = read_with(&several, &index(0)).unwrap();
-    assert_eq!((first.origin.device, first.origin.before.bytes.value()), (cuda(0), 137));
-    for wrong in [2, 4, u32::MAX] {
-        let error = message(&read_with(&several, &index(wrong)).unwrap_err());
-        let expected = format!(
-            "the snapshot has no allocations of device {wrong}, only of CUDA device 0, CUDA device 1, CUDA \
-             device 3"
-        );
-        assert_eq!(error, expected);
     }
 }
 

@@ -30,6 +30,7 @@
 //! PyTorch reports sizes of GPU memory as its allocator hands them out, which is multiples of 512
 //! bytes; a [memory snapshot](super::snapshot) has them as they were asked for.
 
+mod devices;
 mod error;
 mod events;
 mod gpu;
@@ -38,7 +39,6 @@ mod threads;
 
 mod totals;
 
-use std::collections::BTreeMap;
 use std::io::Read;
 
 use zico_core::Bytes;
@@ -47,8 +47,7 @@ use zico_mock::trace::Trace;
 use super::before::{Before, Device, Doubt, Options, Origin, Recorded, Source};
 use super::recording::{Memory, Recording, Steps, of_operators, steps};
 
-use events::Located;
-use totals::Total;
+use devices::OneDevice;
 
 pub use error::{KinetoError, Stopped};
 pub use threads::{LONGEST_ID, MAX_THREADS};
@@ -68,7 +67,7 @@ pub fn read(
     options: &Options,
 ) -> Result<Recorded, KinetoError> {
     let mut profile = events::read(from)?;
-    let (device, others, events) = of_one_device(profile.memory, options.device_index)?;
+    let OneDevice { device, others, events } = devices::one(profile.memory, options.device_index)?;
     let begins_later = profile.annotations.begin_later();
     let iterations = profile.annotations.iterations();
     if iterations.is_empty() {
@@ -133,44 +132,4 @@ fn as_recorded(
         _ => doubt,
     };
     Before { bytes, block: steps.block, source, doubt }
-}
-
-const CPU: i32 = 0;
-
-/// The device whose memory counts, the other accelerators, and its memory events in order of time: of
-/// the accelerators the one with that number, or the one that allocates the most; the CPU if there is
-/// none.
-fn of_one_device(
-    memory: Vec<Located>,
-    index: Option<u32>,
-) -> Result<(Device, Vec<Device>, Vec<(Memory, Total)>), KinetoError> {
-    let mut allocated: BTreeMap<(i32, i32), u64> = BTreeMap::new();
-    for &(device, (event, _)) in memory.iter().filter(|((kind, _), _)| *kind != CPU) {
-        let bytes = allocated.entry(device).or_default();
-        *bytes = bytes.saturating_add(u64::try_from(event.bytes).unwrap_or(0));
-    }
-    let is_it = |&(_, id): &(i32, i32)| index.is_none_or(|index| i64::from(id) == i64::from(index));
-    let candidates = allocated.iter().filter(|(device, _)| is_it(device));
-    // Of several that have allocated the same, the first.
-    let most = candidates.rev().max_by_key(|(_, bytes)| **bytes).map(|(&device, _)| device);
-    let named = |&(kind, index): &(i32, i32)| Device::Accelerator { kind, index };
-    if let (Some(index), None) = (index, most) {
-        let there = allocated.keys().map(named);
-        let cpu = memory.iter().any(|((kind, _), _)| *kind == CPU).then_some(Device::Cpu);
-        let there: Vec<Device> = there.chain(cpu).collect();
-        return Err(match there.is_empty() {
-            true => KinetoError::NoMemory,
-            false => KinetoError::NoSuchDevice { index, there },
-        });
-    }
-    // Different numbers of the CPU are one.
-    let counts = |of: (i32, i32)| most.is_none_or(|device| device == of);
-    let mut events: Vec<(Memory, Total)> =
-        memory.into_iter().filter(|&(of, _)| counts(of)).map(|(_, event)| event).collect();
-    if events.is_empty() {
-        return Err(KinetoError::NoMemory);
-    }
-    events.sort_by_key(|(event, _)| event.at);
-    let others = allocated.keys().filter(|&&device| Some(device) != most).map(named).collect();
-    Ok((most.as_ref().map_or(Device::Cpu, named), others, events))
 }
