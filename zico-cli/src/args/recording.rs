@@ -17,7 +17,7 @@ pub struct RecordingArgs {
     /// So much was in use when the profile or snapshot began: what it does not show of that is one more
     /// persistent block. For recordings that begin in the middle of the training and do not say so
     /// themselves (`zico inspect` tells) [default: what the recording says]
-    #[arg(long, value_parser = size::size, value_name = "SIZE")]
+    #[arg(long, value_parser = size::amount, value_name = "SIZE")]
     pub kept_before: Option<Bytes>,
 }
 

@@ -85,6 +85,8 @@ pub enum Doubt {
     NoCommonTotals,
     /// `Total Allocated` is less than what the events have allocated, or than what they free of before.
     TotalsTooLow,
+    /// By `Total Allocated` more was in use than any device has.
+    TotalsTooHigh,
     /// Some memory events have another difference, or none: events are missing, or out of order.
     TotalsDiffer {
         /// How many.
@@ -135,6 +137,7 @@ impl fmt::Display for Doubt {
             Self::TotalsTooLow => {
                 f.write_str("its Total Allocated is less than what its events have in use")
             }
+            Self::TotalsTooHigh => f.write_str("its Total Allocated is more than any device has"),
             Self::TotalsDiffer { events, of } => write!(
                 f,
                 "in {events} of {of} memory events Total Allocated says something else: events are missing \

@@ -204,23 +204,26 @@ fn events_that_are_lost_or_out_of_order_do_not_hide_what_was_there() {
 }
 
 #[test]
-fn totals_without_end_are_counted_or_refused() {
+fn totals_without_end_are_doubted() {
     let recorded = |huge: u64, options: &Options| {
         let totals = [huge, huge - 10, huge - 80].map(|total| total.to_string());
         read_with(&midrun([&totals[0], &totals[1], &totals[2]]), options)
     };
-    // All that is ever allocated can be counted.
-    let most = recorded(u64::MAX, &Options::default()).unwrap();
-    assert_eq!(figures(&most), (u64::MAX - 10, u64::MAX - 80, Source::Totals, None));
-    assert_eq!(most.trace.stats().peak, Bytes::new(u64::MAX));
-    // But no byte more.
+    for huge in [u64::MAX, i64::MAX.unsigned_abs(), 1 << 51] {
+        let read = recorded(huge, &Options::default()).unwrap();
+        let doubt = Some(Doubt::TotalsTooHigh);
+        assert_eq!(figures(&read), (70, 0, Source::Frees, doubt), "{huge}");
+        // Who knows better can say so.
+        let told = recorded(huge, &given(1000)).unwrap();
+        assert_eq!(figures(&told), (1000, 930, Source::User, None));
+    }
+    let most = recorded((1 << 50) + 10, &Options::default()).unwrap();
+    assert_eq!(figures(&most), (1 << 50, (1 << 50) - 70, Source::Totals, None));
+    // All that is ever allocated has to be counted.
     for options in [given(u64::MAX - 9), given(u64::MAX)] {
         let error = recorded(1000, &options).unwrap_err();
         assert!(message(&error).contains("add up to more than can be counted"), "{error}");
     }
-    // Who knows better can say so.
-    let told = recorded(u64::MAX, &given(1000)).unwrap();
-    assert_eq!(figures(&told), (1000, 930, Source::User, None));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::import::before::Doubt;
 use crate::import::recording::Memory;
+use crate::size::MOST;
 
 /// `Total Allocated` of a memory event: what was in use on its device after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ pub(super) fn before(events: &[(Memory, Total)]) -> Result<(u64, Option<Doubt>),
         return Err(Doubt::NoCommonTotals);
     }
     let bytes = u64::try_from(candidate).map_err(|_| Doubt::TotalsTooLow)?;
+    if bytes > MOST {
+        return Err(Doubt::TotalsTooHigh);
+    }
     let differ = Doubt::TotalsDiffer { events: of - agree, of };
     Ok((bytes, (agree < of).then_some(differ)))
 }
@@ -79,11 +83,7 @@ mod tests {
         assert_eq!(all(&[(10, 110), (5, 115), (-10, 105), (-100, 5)]), Ok((100, None)));
         assert_eq!(all(&[(10, 10), (-10, 0)]), Ok((0, None)));
         assert_eq!(all(&[(-7, 0)]), Ok((7, None)));
-        let huge = i64::MAX;
-        assert_eq!(
-            all(&[(huge, u64::MAX), (-huge, u64::MAX - huge.unsigned_abs())]).unwrap().1,
-            None
-        );
+        assert_eq!(all(&[(1, MOST + 1), (-1, MOST)]), Ok((MOST, None)));
     }
 
     #[test]
@@ -109,5 +109,12 @@ mod tests {
         assert_eq!(of(&[(1, Total::Nonsense), (2, Total::Nonsense)]), Err(Doubt::NoCommonTotals));
         assert_eq!(all(&[(5, 9), (5, 70), (5, 3), (5, 1000)]), Err(Doubt::NoCommonTotals));
         assert_eq!(all(&[(100, 50), (-50, 0)]), Err(Doubt::TotalsTooLow));
+        assert_eq!(all(&[(1, MOST + 2), (-1, MOST + 1)]), Err(Doubt::TotalsTooHigh));
+        let (huge, most) = (i64::MAX, u64::MAX);
+        assert_eq!(all(&[(huge, most), (huge, most), (huge, most)]), Err(Doubt::NoCommonTotals));
+        assert_eq!(
+            all(&[(huge, most), (-huge, most - huge.unsigned_abs())]),
+            Err(Doubt::TotalsTooHigh)
+        );
     }
 }
