@@ -32,9 +32,10 @@ const EIGHT: [usize; 8] = [0, 1, 3, 4, 5, 6, 7, 8];
 /// lengths and peaks.
 const WITH_THE_OTHERS: [[usize; 3]; 5] = [[2, 9, 10], [1, 2, 6], [2, 4, 5], [0, 8, 9], [3, 7, 10]];
 
-/// Triples of the traces in the order of their names. Of [`EIGHT`], numbered 0 to 7: n, n + 1 and n + 3 for
-/// each n, counted round, so that each trace is in three of them and no two share a pair; and two more, for
-/// two of the pairs that lie four apart, which are in none of these. Then five with the other three traces.
+/// Triples of the traces in the order of their names. Of all but gcn, unet and whisper-tiny, numbered 0 to
+/// 7: n, n + 1 and n + 3 for each n, counted round, so that each trace is in three of them and no two share
+/// a pair; and two more, for two of the pairs that lie four apart, which are in none of these. Then five
+/// with the other three traces.
 #[must_use]
 pub fn triples() -> Vec<Vec<usize>> {
     let mut eight: Vec<[usize; 3]> = (0..8).map(|n| [n, (n + 1) % 8, (n + 3) % 8]).collect();
