@@ -102,6 +102,8 @@ fn recorded_jobs_that_carry_little() {
             &["gnmt", "gpt2-small"],
             &["mobilenet_v2", "resnet50"],
             &["nasnetalarge", "resnet110-cifar"],
+            &["gcn", "unet"],
+            &["whisper-tiny", "dlrm"],
         ],
         Some(Bytes::new(512)),
     );
@@ -116,6 +118,8 @@ fn recorded_jobs_that_carry_much() {
             &["gpt2-small", "mobilenet_v2"],
             &["resnet50", "nasnetalarge"],
             &["resnet110-cifar", "bert-base"],
+            &["unet", "whisper-tiny"],
+            &["bert-base", "gcn"],
         ],
         Some(Bytes::mib(8)),
     );

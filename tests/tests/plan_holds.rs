@@ -3,6 +3,8 @@
 //! Random jobs that repeat their iterations and then diverge: in the middle, in sizes, in lifetimes, in
 //! length; of several kinds. Each runs twice, with plans and without.
 
+#![allow(clippy::expect_used, reason = "a failure fails the test")]
+
 use zico_core::{Begin, Block, Bytes, Job, JobConfig, Pool, PoolConfig, Request};
 use zico_mock::{MockConfig, MockDevice};
 
@@ -79,12 +81,13 @@ struct Run {
 impl Run {
     fn new(plans: bool) -> Self {
         let spare = Bytes::gib(1);
-        let device = MockDevice::new(MockConfig::new(spare).granularity(Bytes::kib(4))).unwrap();
+        let device =
+            MockDevice::new(MockConfig::new(spare).granularity(Bytes::kib(4))).expect("a device");
         let config = PoolConfig::new(spare).region_size(Bytes::new(REGION));
-        let pool = Pool::new(device, config).unwrap();
+        let pool = Pool::new(device, config).expect("a pool");
         let config = JobConfig::default().name("job");
         let config = if plans { config } else { config.without_plans() };
-        let job = pool.join(config, pool.device().add_stream()).unwrap();
+        let job = pool.join(config, pool.device().add_stream()).expect("a job");
         Self { job, pool, carried: Vec::new() }
     }
 
@@ -96,22 +99,23 @@ impl Run {
         let mut most = 0;
         for (i, life) in routine.iter().enumerate() {
             for (_, block) in live.extract_if(.., |block| block.0 <= i) {
-                self.job.free(block).unwrap();
+                self.job.free(block).expect("it is live");
             }
-            self.pool.poll().unwrap();
-            let block = self.job.alloc(Request::learned(Bytes::new(life.size))).unwrap();
+            self.pool.poll().expect("nothing fails");
+            let block =
+                self.job.alloc(Request::learned(Bytes::new(life.size))).expect("there is room");
             live.push((life.until, block));
             most = most.max(self.job.held().total().value() / REGION);
         }
         for (until, block) in live {
             match until.checked_sub(routine.len()) {
-                None | Some(0) => self.job.free(block).unwrap(),
+                None | Some(0) => self.job.free(block).expect("it is live"),
                 Some(until) => self.carried.push((until, block)),
             }
         }
         let placed = self.job.planning().placed - before;
-        self.job.end().unwrap();
-        self.pool.poll().unwrap();
+        self.job.end().expect("it runs");
+        self.pool.poll().expect("nothing fails");
         (most, placed == routine.len() as u64)
     }
 }
@@ -126,7 +130,7 @@ struct Most {
 fn compare(seed: u64) -> Most {
     let random = &mut fastrand::Rng::with_seed(seed);
     let (n, largest) = (20 + random.usize(..300), [40, 200, 1000][random.usize(..3)]);
-    let (kinds, carries) = (1 + random.usize(..3), seed % 2 == 0);
+    let (kinds, carries) = (1 + random.usize(..3), seed.is_multiple_of(2));
     let kinds: Vec<Vec<Life>> = (0..kinds).map(|_| routine(random, n, largest, carries)).collect();
     let (mut with, mut without) = (Run::new(true), Run::new(false));
     let mut most = Most { with: 0, without: 0, exact: 0 };

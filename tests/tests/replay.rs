@@ -113,6 +113,16 @@ fn a_job_whose_iterations_vary() {
 }
 
 #[test]
+fn gcn_and_whisper_tiny() {
+    shares_well(&["gcn", "whisper-tiny"]);
+}
+
+#[test]
+fn unet_between_two_others() {
+    shares_well(&["gcn", "unet", "whisper-tiny"]);
+}
+
+#[test]
 fn four_jobs_at_once() {
     shares_well(&["resnet50", "bert-base", "mobilenet_v2", "gpt2-small"]);
 }
@@ -211,15 +221,18 @@ fn unmanaged_jobs_need_the_sum_of_their_peaks() {
 
 /// What `PyTorch`'s expandable segments hold over the live bytes, both at their peaks, or 1.03 if that is
 /// less (`zico-bench` models them on the same traces).
-const EXPANDABLE: [(&str, f64); 8] = [
+const EXPANDABLE: [(&str, f64); 11] = [
     ("bert-base", 1.004),
     ("dlrm", 1.017),
+    ("gcn", 1.029),
     ("gnmt", 1.017),
     ("gpt2-small", 1.008),
     ("mobilenet_v2", 1.012),
     ("nasnetalarge", 1.018),
     ("resnet110-cifar", 1.016),
     ("resnet50", 1.03),
+    ("unet", 1.021),
+    ("whisper-tiny", 1.03),
 ];
 /// A fixed share is all that a job gets: where it does not suffice the job fails alone, and the other
 /// one is as fast as if it had the device's memory to itself.

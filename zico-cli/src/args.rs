@@ -1,5 +1,6 @@
 //! The command line, and the help that explains it.
 
+mod recording;
 mod run;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use zico_core::plan::Planner;
 
 use crate::size::{self, Budget};
 
+pub use recording::RecordingArgs;
 pub use run::{DeviceName, HandOverName, MachineArgs, PolicyName, RunArgs};
 
 /// Several training jobs under one memory budget.
@@ -139,6 +141,10 @@ pub struct Inspect {
     #[arg(long, value_parser = size::size, value_name = "SIZE", requires = "traces")]
     pub carry: Option<Bytes>,
 
+    /// What to take of recordings.
+    #[command(flatten)]
+    pub recording: RecordingArgs,
+
     /// The unit in which what the jobs need is counted [default: as a pool would choose]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region_size: Option<Bytes>,
@@ -157,6 +163,10 @@ pub struct Plan {
     /// block is gone
     #[arg(value_name = "FILE")]
     pub file: String,
+
+    /// What to take of recordings.
+    #[command(flatten)]
+    pub recording: RecordingArgs,
 
     /// Stop as soon as the plan is at most this high: bytes, or a size (1GiB)
     #[arg(short, long, value_parser = size::size, value_name = "SIZE|N")]
@@ -210,6 +220,10 @@ pub struct Convert {
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
 
+    /// What to take of recordings.
+    #[command(flatten)]
+    pub recording: RecordingArgs,
+
     /// What the job is called in reports [default: the file's name up to the first dot]
     #[arg(long)]
     pub name: Option<String>,
@@ -239,6 +253,10 @@ Recording a job:
     torch.cuda.memory._record_memory_history(context=None)
     train()
     torch.cuda.memory._dump_snapshot(\"my-job.pickle\")
+
+  A recording may begin in the middle of the training: `zico inspect` says what was in use before, or
+  that this is unknown. Then `torch.cuda.memory_allocated()` before it begins is what --kept-before
+  wants.
 
   Without \"iteration\" a profile needs the steps of a profiler with a schedule; of a snapshot, three
   iterations that allocate the same sizes are recognised. Replay what was recorded on a GPU with

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zico_mock::trace::Trace;
 
-use crate::import::{self, ImportError};
+use crate::import::{self, ImportError, Imported, Options, Origin};
 
 /// What a converted trace is called, where that should not be derived from its file.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Summary {
     pub setup_blocks: usize,
     /// Launches in all iterations.
     pub launches: usize,
+    /// What of a recording it is; nothing if a `.ztrace` was read.
+    pub origin: Option<Origin>,
 }
 
 /// Why nothing was converted.
@@ -53,7 +55,8 @@ pub enum ConvertError {
 }
 
 /// Reads any file that [`import::open`] reads, and writes the trace in it to `output`, over what
-/// may be there. The input is read in full before anything is written.
+/// may be there. The input is read in full before anything is written. A provenance that is given is
+/// followed by what the import adds of what was in use before the recording.
 ///
 /// # Errors
 ///
@@ -62,10 +65,13 @@ pub fn convert(
     input: &Path,
     output: &Path,
     description: Description,
+    options: &Options,
 ) -> Result<Summary, ConvertError> {
-    let trace = import::open(input)?;
+    let Imported { trace, origin } = import::open_with(input, options)?;
     let Description { name, provenance } = description;
     let name = name.unwrap_or_else(|| trace.name().to_owned());
+    let more = origin.as_ref().map(Origin::provenance).unwrap_or_default();
+    let provenance = provenance.map(|text| text + &more);
     let provenance = provenance.unwrap_or_else(|| trace.provenance().to_owned());
     let trace = trace.described(name, provenance);
 
@@ -75,10 +81,10 @@ pub fn convert(
     let mut file = Vec::new();
     trace.write(&mut file).map_err(failed)?;
     fs::write(output, &file).map_err(failed)?;
-    Ok(summary(&trace, read, file.len() as u64))
+    Ok(summary(&trace, read, file.len() as u64, origin))
 }
 
-fn summary(trace: &Trace, read: u64, written: u64) -> Summary {
+fn summary(trace: &Trace, read: u64, written: u64, origin: Option<Origin>) -> Summary {
     let stats = trace.stats();
     Summary {
         name: trace.name().to_owned(),
@@ -88,5 +94,6 @@ fn summary(trace: &Trace, read: u64, written: u64) -> Summary {
         blocks: trace.blocks().len(),
         setup_blocks: trace.setup().len(),
         launches: stats.iterations.iter().map(|iteration| iteration.launches).sum(),
+        origin,
     }
 }

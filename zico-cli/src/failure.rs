@@ -33,6 +33,15 @@ pub enum Failure {
     /// A bundled trace cannot be read.
     #[error(transparent)]
     Bundled(#[from] BundledError),
+    /// Options for recordings, and no recording.
+    #[error(
+        "--device-index and --kept-before are for PyTorch profiles and snapshots, and this is none: they say \
+         what becomes of one when it is read, as by `zico convert`"
+    )]
+    NoRecording,
+    /// Of several recordings one figure cannot be right.
+    #[error("--kept-before is of one recording: convert {0} and {1} one by one, each with its own")]
+    KeptBeforeOfSeveral(String, String),
     /// A job cannot be made to carry a block.
     #[error("{name} cannot carry {bytes} more")]
     Carry {

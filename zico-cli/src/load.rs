@@ -1,31 +1,90 @@
 //! Finds the traces that are asked for: files, or bundled ones by name.
 
+use std::io::Write;
 use std::path::Path;
 
 use zico_core::Bytes;
 use zico_mock::bundled;
 use zico_mock::trace::Trace;
 
-use crate::Failure;
-use crate::import;
+use crate::args::RecordingArgs;
+use crate::failure::Failure;
+use crate::import::{self, Imported, Options, Origin};
+use crate::terminal::{line, stderr};
 
-/// The trace in the file `name`, or the bundled one of that name. A file wins.
-pub(crate) fn load(name: &str) -> Result<Trace, Failure> {
+/// The trace in the file `name`, or the bundled one of that name. A file wins. What a person should know
+/// of a recording goes to standard error.
+pub(crate) fn load(name: &str, recording: &RecordingArgs) -> Result<Trace, Failure> {
+    let imported = find(name, &recording.options())?;
+    check(&[(name, &imported)], &recording.options())?;
+    warn(name, &imported);
+    Ok(imported.trace)
+}
+
+/// All of them, each with a block that it carries over from one iteration to the next, if so asked.
+pub(crate) fn load_all(
+    names: &[String],
+    carry: Option<Bytes>,
+    recording: &RecordingArgs,
+) -> Result<Vec<Trace>, Failure> {
+    let all = import_all(names, carry, recording)?;
+    // Once, where the same one is given several times.
+    let new = |at: &usize| !names[..*at].contains(&names[*at]);
+    (0..names.len()).filter(new).for_each(|at| warn(&names[at], &all[at]));
+    Ok(all.into_iter().map(|imported| imported.trace).collect())
+}
+
+/// The same, with what is known of the recordings, and without words on standard error.
+pub(crate) fn import_all(
+    names: &[String],
+    carry: Option<Bytes>,
+    recording: &RecordingArgs,
+) -> Result<Vec<Imported>, Failure> {
+    let options = recording.options();
+    let all: Vec<Imported> =
+        names.iter().map(|name| find(name, &options)).collect::<Result<_, _>>()?;
+    let named: Vec<(&str, &Imported)> = names.iter().map(String::as_str).zip(&all).collect();
+    check(&named, &options)?;
+    let carrying =
+        |Imported { trace, origin }| carrying(trace, carry).map(|trace| Imported { trace, origin });
+    all.into_iter().map(carrying).collect()
+}
+
+fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     let path = Path::new(name);
     if path.exists() || path.components().count() > 1 {
-        return Ok(import::open(path)?);
+        return Ok(import::open_with(path, options)?);
     }
     let bundled = || bundled::names().chain(bundled::made());
     if bundled().any(|bundled| bundled == name) {
-        return Ok(bundled::open(name)?);
+        return Ok(Imported { trace: bundled::open(name)?, origin: None });
     }
     let bundled = bundled().collect::<Vec<_>>().join(", ");
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 
-/// All of them, each with a block that it carries over from one iteration to the next, if so asked.
-pub(crate) fn load_all(names: &[String], carry: Option<Bytes>) -> Result<Vec<Trace>, Failure> {
-    names.iter().map(|name| carrying(load(name)?, carry)).collect()
+/// Options for recordings are for at least one, and what was in use before is that of one alone.
+pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), Failure> {
+    let recordings = all.iter().filter(|(_, imported)| imported.origin.is_some());
+    let mut names: Vec<&str> = recordings.map(|&(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    match (names.as_slice(), options.kept_before) {
+        _ if *options == Options::default() => Ok(()),
+        ([], _) => Err(Failure::NoRecording),
+        ([first, second, ..], Some(_)) => {
+            Err(Failure::KeptBeforeOfSeveral((*first).to_owned(), (*second).to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn warn(name: &str, imported: &Imported) {
+    let warnings = imported.origin.iter().flat_map(Origin::warnings);
+    for warning in warnings {
+        // Nobody is told where standard error is closed.
+        let _ = writeln!(stderr(), "zico: {}: {}", line(name), line(&warning));
+    }
 }
 
 /// The trace with that block, of which its name tells.

@@ -6,6 +6,7 @@ mod chart;
 mod curves;
 mod packing;
 mod panels;
+mod scale;
 
 pub use curves::{Curves, Panel, curves};
 

@@ -4,7 +4,7 @@ use bytesize::ByteSize;
 use zico_core::{Bytes, Ticks};
 
 /// No device has more than a PiB.
-const MOST: u64 = 1 << 50;
+pub(crate) const MOST: u64 = 1 << 50;
 
 /// A budget: a size, or a share of what jobs need.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,10 +22,22 @@ pub enum Budget {
 /// # Errors
 /// In words that say what is wrong with it.
 pub fn size(text: &str) -> Result<Bytes, String> {
+    match amount(text)? {
+        Bytes::ZERO => Err(format!("a size has to be more than nothing; {EXAMPLE}")),
+        bytes => Ok(bytes),
+    }
+}
+
+const EXAMPLE: &str = "a size is a number and a unit, such as 8GiB, 3.2G, 512MiB or 1500MB";
+
+/// Reads a size, as [`size`] does; it may be nothing as well.
+///
+/// # Errors
+/// In words that say what is wrong with it.
+pub fn amount(text: &str) -> Result<Bytes, String> {
     let text = text.trim();
-    let example = "a size is a number and a unit, such as 8GiB, 3.2G, 512MiB or 1500MB";
     if text.starts_with('-') {
-        return Err(format!("a size cannot be negative; {example}"));
+        return Err(format!("a size cannot be negative; {EXAMPLE}"));
     }
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let unit = text[number.len()..].trim();
@@ -35,12 +47,11 @@ pub fn size(text: &str) -> Result<Bytes, String> {
         _ => format!("{number}{unit}"),
     };
     if !number.trim().parse::<f64>().is_ok_and(f64::is_finite) {
-        return Err(format!("{text:?} is no number with a unit; {example}"));
+        return Err(format!("{text:?} is no number with a unit; {EXAMPLE}"));
     }
-    let size: ByteSize = binary.parse().map_err(|_| format!("unknown unit {unit:?}; {example}"))?;
+    let size: ByteSize = binary.parse().map_err(|_| format!("unknown unit {unit:?}; {EXAMPLE}"))?;
     match size.as_u64() {
-        0 => Err(format!("a size has to be more than nothing; {example}")),
-        bytes if bytes > MOST => Err(format!("{text:?} is more than any device has; {example}")),
+        bytes if bytes > MOST => Err(format!("{text:?} is more than any device has; {EXAMPLE}")),
         bytes => Ok(Bytes::new(bytes)),
     }
 }
@@ -117,6 +128,10 @@ mod tests {
             (" 2 k ", 2048),
         ] {
             assert_eq!(size(text), Ok(Bytes::new(bytes)), "{text}");
+            assert_eq!(amount(text), size(text), "{text}");
+        }
+        for nothing in ["0", "0 GiB", " 0B"] {
+            assert_eq!(amount(nothing), Ok(Bytes::ZERO), "{nothing}");
         }
     }
 

@@ -15,12 +15,15 @@ macro_rules! traces {
 const TRACES: &[(&str, &[u8])] = traces![
     "bert-base",
     "dlrm",
+    "gcn",
     "gnmt",
     "gpt2-small",
     "mobilenet_v2",
     "nasnetalarge",
     "resnet110-cifar",
     "resnet50",
+    "unet",
+    "whisper-tiny",
 ];
 
 const MADE: &[(&str, &[u8])] = traces!["carry"];

@@ -18,7 +18,7 @@ struct Recorded {
 /// bytes alive at start and end, wall milliseconds.
 type Iteration = (usize, usize, u64, u64, &'static str, u64, u64, u64);
 
-const RECORDED: [Recorded; 8] = [
+const RECORDED: [Recorded; 11] = [
     Recorded {
         name: "bert-base",
         persistent: 1_314_180_576,
@@ -53,6 +53,15 @@ const RECORDED: [Recorded; 8] = [
             (445, 890, 1_528_631_640, 1_427_737_860, "backward", 1_427_737_860, 1_427_737_860, 176),
             (445, 890, 1_528_762_224, 1_427_737_860, "backward", 1_427_737_860, 1_427_737_860, 179),
             (445, 890, 1_528_582_568, 1_427_737_860, "backward", 1_427_737_860, 1_427_737_860, 181),
+        ],
+    },
+    Recorded {
+        name: "gcn",
+        persistent: 42_458_232,
+        iterations: [
+            (203, 388, 1_287_378_264, 42_152_736, "forward", 42_152_736, 42_458_232, 2725),
+            (185, 370, 1_287_683_760, 42_458_232, "forward", 42_458_232, 42_458_232, 3229),
+            (185, 370, 1_287_683_760, 42_458_232, "forward", 42_458_232, 42_458_232, 2587),
         ],
     },
     Recorded {
@@ -154,6 +163,24 @@ const RECORDED: [Recorded; 8] = [
             (1861, 3722, 1_625_166_736, 204_669_160, "backward", 204_669_160, 204_669_160, 4757),
         ],
     },
+    Recorded {
+        name: "unet",
+        persistent: 248_348_832,
+        iterations: [
+            (697, 1330, 1_652_049_448, 124_198_040, "backward", 124_198_040, 248_348_832, 10_499),
+            (761, 1522, 1_776_200_240, 248_348_832, "backward", 248_348_832, 248_348_832, 10_697),
+            (761, 1522, 1_776_200_240, 248_348_832, "backward", 248_348_832, 248_348_832, 10_971),
+        ],
+    },
+    Recorded {
+        name: "whisper-tiny",
+        persistent: 448_520_344,
+        iterations: [
+            (3233, 5968, 1_124_630_120, 151_042_560, "backward", 151_042_560, 448_520_344, 4781),
+            (2735, 5470, 1_422_108_064, 448_520_344, "backward", 448_520_344, 448_520_344, 4769),
+            (2735, 5470, 1_422_108_032, 448_520_344, "backward", 448_520_344, 448_520_344, 5630),
+        ],
+    },
 ];
 
 #[test]
@@ -172,7 +199,7 @@ fn names_are_sorted_and_those_of_the_traces() {
 fn unknown_names_are_answered_with_the_known_ones() {
     let error = bundled::open("resnet").unwrap_err();
     assert!(matches!(error, BundledError::Unknown { .. }));
-    assert!(error.to_string().contains("resnet110-cifar, resnet50, carry"), "{error}");
+    assert!(error.to_string().contains("resnet50, unet, whisper-tiny, carry"), "{error}");
 }
 
 /// The job that carries its loss over: one of 8 MiB, which the next iteration frees once it has its own.

@@ -7,6 +7,7 @@ use zico_core::{Bytes, HandOver, Ticks};
 use zico_mock::Utilisation;
 use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
 
+use super::RecordingArgs;
 use crate::size;
 
 /// What `zico replay` and `zico compare` have in common.
@@ -30,6 +31,10 @@ pub struct RunArgs {
     /// block; yours may well have one. A job holds it while it waits for its next iteration
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub carry: Option<Bytes>,
+
+    /// What to take of recordings.
+    #[command(flatten)]
+    pub recording: RecordingArgs,
 
     /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, or more
     /// for a budget above 256GiB]

@@ -22,7 +22,7 @@ use crate::{Exit, Failure, report};
 /// Replays the jobs under each policy and budget and puts what comes of it side by side.
 pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
-    let loaded = load_all(&args.traces, args.run.carry)?;
+    let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;

@@ -7,6 +7,7 @@ use zico_core::Bytes;
 
 use crate::args::Convert;
 use crate::convert::{Description, convert};
+use crate::import::{Options, Origin};
 use crate::output::Output;
 use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
@@ -18,8 +19,12 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     beside.push(".part");
     let beside = PathBuf::from(beside);
     let description = Description { name: args.name.clone(), provenance: args.provenance.clone() };
-    let converted = convert(&args.input, &beside, description).map_err(Failure::from);
+    let options = args.recording.options();
+    let converted = convert(&args.input, &beside, description, &options).map_err(Failure::from);
     let renamed = converted.and_then(|summary| {
+        if summary.origin.is_none() && options != Options::default() {
+            return Err(Failure::NoRecording);
+        }
         let failed = |source| Failure::Write { path: args.output.clone(), source };
         std::fs::rename(&beside, &args.output).map_err(failed).map(|()| summary)
     });
@@ -41,5 +46,8 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
         Bytes::new(summary.written),
         args.output.display(),
     )?;
+    for said in summary.origin.iter().flat_map(Origin::lines) {
+        writeln!(stdout(), "{}: {}", line(&summary.name), line(&said))?;
+    }
     Ok(Exit::Fine)
 }

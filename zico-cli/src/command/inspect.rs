@@ -9,7 +9,8 @@ use zico_mock::replay::{Machine, Needs, needs};
 use zico_mock::trace::Trace;
 
 use crate::args::Inspect;
-use crate::load::load_all;
+use crate::import::{Imported, Origin};
+use crate::load::{check, import_all};
 use crate::table::{sparkline, table};
 use crate::terminal::{line, stdout};
 use crate::{Exit, Failure};
@@ -30,8 +31,10 @@ pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
     if args.traces.is_empty() {
         let names = bundled::names().chain(bundled::made());
         let traces: Vec<Trace> = names.map(bundled::open).collect::<Result<_, _>>()?;
+        check(&[], &args.recording.options())?;
         if args.json {
-            let traces: Vec<TraceJson<'_>> = traces.iter().map(TraceJson::new).collect();
+            let traces: Vec<TraceJson<'_>> =
+                traces.iter().map(|trace| TraceJson::new(trace, None)).collect();
             writeln!(
                 out,
                 "{}",
@@ -42,14 +45,14 @@ pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Fine);
     }
-    let loaded = load_all(&args.traces, args.carry)?;
-    let traces: Vec<&Trace> = loaded.iter().collect();
+    let loaded = import_all(&args.traces, args.carry, &args.recording)?;
+    let traces: Vec<&Trace> = loaded.iter().map(|imported| &imported.trace).collect();
     let needs = needs(&traces, args.region_size, ITERATIONS, &Machine::default())?;
     if args.json {
-        let json = InspectJson::new(&traces, &needs);
+        let json = InspectJson::new(&loaded, &needs);
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
     } else {
-        traces.iter().try_for_each(|trace| show(&mut out, trace))?;
+        loaded.iter().try_for_each(|imported| show(&mut out, imported))?;
         show_needs(&mut out, &traces, &needs)?;
     }
     Ok(Exit::Fine)
@@ -72,8 +75,11 @@ fn list(out: &mut impl Write, traces: &[Trace]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(out: &mut impl Write, trace: &Trace) -> Result<(), Failure> {
+fn show(out: &mut impl Write, Imported { trace, origin }: &Imported) -> Result<(), Failure> {
     writeln!(out, "{}\n{}", line(trace.name()), line(trace.provenance()))?;
+    for said in origin.iter().flat_map(Origin::lines) {
+        writeln!(out, "{}", line(&said))?;
+    }
     let mut iterations =
         table(&["", "allocs", "frees", "launches", "recorded", "kept", "peak", "in", "trough"]);
     for (i, stats) in trace.stats().iterations.iter().enumerate() {
@@ -136,8 +142,25 @@ struct InspectJson<'t> {
 struct TraceJson<'t> {
     name: &'t str,
     provenance: &'t str,
+    /// Of a recording; of other traces the provenance is all that there is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<RecordingJson>,
     peak_bytes: u64,
     iterations: Vec<IterationJson>,
+}
+
+/// What of a recording the trace is.
+#[derive(Serialize)]
+struct RecordingJson {
+    device: String,
+    other_devices: Vec<String>,
+    /// What was in use when it began.
+    before_bytes: u64,
+    /// Of these, what is one persistent block because the recording tells no more of it.
+    before_block_bytes: u64,
+    before_source: String,
+    /// Why that may not be all, or not be right.
+    before_doubt: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -172,16 +195,19 @@ struct BudgetJson {
 }
 
 impl<'t> InspectJson<'t> {
-    fn new(traces: &[&'t Trace], needs: &Needs) -> Self {
-        let job = |(trace, solo): (&&'t Trace, &zico_mock::replay::Solo)| NeedJson {
-            name: trace.name(),
+    fn new(traces: &'t [Imported], needs: &Needs) -> Self {
+        let job = |(imported, solo): (&'t Imported, &zico_mock::replay::Solo)| NeedJson {
+            name: imported.trace.name(),
             solo_peak_bytes: solo.peak.value(),
             persistent_bytes: solo.persistent.value(),
             kept_bytes: solo.kept.value(),
         };
         let budget = |f| BudgetJson { f, bytes: needs.budget_at(f).value() };
         Self {
-            traces: traces.iter().map(|trace| TraceJson::new(trace)).collect(),
+            traces: traces
+                .iter()
+                .map(|Imported { trace, origin }| TraceJson::new(trace, origin.as_ref()))
+                .collect(),
             region_bytes: needs.region.value(),
             jobs: traces.iter().zip(&needs.solos).map(job).collect(),
             least_budget_bytes: needs.least.value(),
@@ -191,8 +217,21 @@ impl<'t> InspectJson<'t> {
     }
 }
 
+impl RecordingJson {
+    fn new(Origin { device, others, before }: &Origin) -> Self {
+        Self {
+            device: device.to_string(),
+            other_devices: others.iter().map(ToString::to_string).collect(),
+            before_bytes: before.bytes.value(),
+            before_block_bytes: before.block.value(),
+            before_source: before.source.to_string(),
+            before_doubt: before.doubt.map(|doubt| doubt.to_string()),
+        }
+    }
+}
+
 impl<'t> TraceJson<'t> {
-    fn new(trace: &'t Trace) -> Self {
+    fn new(trace: &'t Trace, origin: Option<&Origin>) -> Self {
         let stats = trace.stats();
         let iteration = |(i, stats): (usize, &zico_mock::trace::IterationStats)| IterationJson {
             allocations: stats.allocations,
@@ -211,6 +250,7 @@ impl<'t> TraceJson<'t> {
         Self {
             name: trace.name(),
             provenance: trace.provenance(),
+            recording: origin.map(RecordingJson::new),
             peak_bytes: stats.peak.value(),
             iterations: stats.iterations.iter().enumerate().map(iteration).collect(),
         }

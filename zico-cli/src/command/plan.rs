@@ -9,9 +9,9 @@ use serde::Serialize;
 use zico_core::Bytes;
 use zico_core::plan::{Baseline, Block, Plan, PlanError, Planner, baseline, check, extent};
 
-use crate::args::Plan as Args;
+use crate::args::{Plan as Args, RecordingArgs};
 use crate::import::csv;
-use crate::load::load;
+use crate::load::{check as check_options, load};
 use crate::output::Output;
 use crate::report;
 use crate::table::table;
@@ -26,7 +26,7 @@ const COMPARED: usize = 1 << 14;
 /// Plans blocks and says how good the plan is.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = Output::of(args.report.as_deref(), args.force, [&args.file])?;
-    let input = Input::open(&args.file)?;
+    let input = Input::open(&args.file, &args.recording)?;
     let refused = |source: PlanError| Failure::Plan { name: input.name.clone(), source };
     let before = Instant::now();
     let plan = work(args, &input.blocks).map_err(refused)?;
@@ -57,14 +57,15 @@ struct Input {
 }
 
 impl Input {
-    fn open(file: &str) -> Result<Self, Failure> {
+    fn open(file: &str, recording: &RecordingArgs) -> Result<Self, Failure> {
         let path = Path::new(file);
         if csv::looks_like(path) {
+            check_options(&[], &recording.options())?;
             let csv::Blocks { ids, blocks } = csv::open(path)?;
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             return Ok(Self { name, ids, blocks, persistent: None });
         }
-        let trace = load(file)?;
+        let trace = load(file, recording)?;
         let repeating = trace.repeating();
         let ids = repeating.ids.iter().map(|id| id.value().to_string()).collect();
         let (name, persistent) = (trace.name().to_owned(), Some(repeating.persistent));

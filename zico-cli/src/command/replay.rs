@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         return Err(Failure::ReportOfCuda);
     }
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
-    let loaded = load_all(&args.traces, args.run.carry)?;
+    let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &[args.budget], &args.run, &machine)?;

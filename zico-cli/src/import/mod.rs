@@ -12,7 +12,9 @@
 //! - **Iterations.** An iteration owns everything from its start to the start of the next one, the
 //!   last one everything to its end; what follows is teardown and is left out.
 //! - **Setup.** Blocks alive when the first iteration starts. A block that is freed without having
-//!   been allocated was there before the recording, and is one of them.
+//!   been allocated was there before the recording, and is one of them. What was in use before the
+//!   recording without being freed in it shows in no event: a profile counts it, a snapshot lists it
+//!   ([`Before`]), and it persists.
 //! - **Lifetimes.** Persistent: blocks of the setup that no iteration frees and, if there are at
 //!   least two iterations, blocks of the first one that are still alive at the end (an optimizer
 //!   makes its state in its first step). Transient: blocks that are allocated and freed within one
@@ -23,6 +25,7 @@
 //!   which that stays the same operator and nothing is allocated or freed. Stretches below
 //!   [`SHORTEST_LAUNCH`] are taken for the host's own bookkeeping and left out.
 
+mod before;
 pub mod csv;
 pub mod kineto;
 mod recording;
@@ -36,6 +39,7 @@ use flate2::bufread::MultiGzDecoder;
 use zico_core::Ticks;
 use zico_mock::trace::{ReadError, Trace, format};
 
+pub use before::{Before, Device, Doubt, Options, Origin, Recorded, Source};
 use kineto::KinetoError;
 use snapshot::SnapshotError;
 
@@ -45,7 +49,7 @@ pub use recording::RecordingError;
 pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
 
 /// The most events that are used of a recording: 2^24, of which a long profile of a large model has
-/// a hundredth. It bounds the memory that an import needs, some 40 bytes for each. No text of a file
+/// a hundredth. It bounds the memory that an import needs, some 60 bytes for each. No text of a file
 /// is kept beyond that but what a trace is called, who made it from what ([`format::MAX_TEXT`]), and
 /// what tells threads ([`kineto::MAX_THREADS`]) or blocks ([`csv::MAX_IDS`]) apart.
 pub const MAX_EVENTS: usize = 1 << 24;
@@ -87,7 +91,26 @@ pub enum Problem {
     Trace(#[from] ReadError),
 }
 
-/// Reads the recorded job in the file at `path`.
+/// What is in a file.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The recorded job.
+    pub trace: Trace,
+    /// What of a recording it is; nothing if the file is a `.ztrace`.
+    pub origin: Option<Origin>,
+}
+
+/// Reads the recorded job in the file at `path`, as [`open_with`] does without options.
+///
+/// # Errors
+///
+/// See [`Problem`]; whatever it is, the error names the file.
+pub fn open(path: &Path) -> Result<Trace, ImportError> {
+    open_with(path, &Options::default()).map(|imported| imported.trace)
+}
+
+/// Reads the recorded job in the file at `path`. Options say what to take of a recording; for a
+/// `.ztrace` they mean nothing.
 ///
 /// A recording does not say what it is of: the trace gets the name of the file, up to the first
 /// dot.
@@ -95,35 +118,36 @@ pub enum Problem {
 /// # Errors
 ///
 /// See [`Problem`]; whatever it is, the error names the file.
-pub fn open(path: &Path) -> Result<Trace, ImportError> {
+pub fn open_with(path: &Path, options: &Options) -> Result<Imported, ImportError> {
     let failed = |problem| ImportError { path: path.to_owned(), problem };
     let file = File::open(path).map_err(|error| failed(Problem::Io(error)))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    read(BufReader::new(file), &name).map_err(failed)
+    read(BufReader::new(file), &name, options).map_err(failed)
 }
 
-fn read(mut file: impl BufRead, name: &str) -> Result<Trace, Problem> {
+fn read(mut file: impl BufRead, name: &str, options: &Options) -> Result<Imported, Problem> {
     const GZIP: u8 = 0x1f;
     if first_byte(&mut file)? == GZIP {
-        return read_plain(BufReader::new(MultiGzDecoder::new(file)), name);
+        return read_plain(BufReader::new(MultiGzDecoder::new(file)), name, options);
     }
-    read_plain(file, name)
+    read_plain(file, name, options)
 }
 
-fn read_plain(mut file: impl BufRead, name: &str) -> Result<Trace, Problem> {
+fn read_plain(mut file: impl BufRead, name: &str, options: &Options) -> Result<Imported, Problem> {
     const ZTRACE: u8 = format::MAGIC[0];
     /// Pickles of protocol 2 and later say their protocol first.
     const PICKLE: u8 = 0x80;
     let stem = || name.split('.').next().unwrap_or(name).to_owned();
     let by = |with: &str| format!("recorded with the PyTorch {with}, imported from {name}");
-    match first_byte(&mut file)? {
-        ZTRACE => Ok(Trace::read(file)?),
-        PICKLE => Ok(snapshot::read(file, stem(), by("memory snapshot"))?),
+    let Recorded { trace, origin } = match first_byte(&mut file)? {
+        ZTRACE => return Ok(Imported { trace: Trace::read(file)?, origin: None }),
+        PICKLE => snapshot::read(file, stem(), by("memory snapshot"), options)?,
         b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n' => {
-            Ok(kineto::read(file, stem(), by("profiler"))?)
+            kineto::read(file, stem(), by("profiler"), options)?
         }
-        _ => Err(Problem::Unrecognised),
-    }
+        _ => return Err(Problem::Unrecognised),
+    };
+    Ok(Imported { trace, origin: Some(origin) })
 }
 
 fn first_byte(file: &mut impl BufRead) -> Result<u8, Problem> {

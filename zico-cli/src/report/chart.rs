@@ -8,8 +8,9 @@ use serde::Serialize;
 use zico_core::Ticks;
 use zico_mock::replay::{JobOutcome, Outcome, Span};
 
-use super::areas::{Area, COLOURS, areas, gib};
+use super::areas::{Area, COLOURS, areas};
 use super::axes::{Axis, Tick, round};
+use super::scale::{Mark, Scale};
 
 pub(super) const WIDTH: f64 = 960.0;
 pub(super) const HEIGHT: f64 = 300.0;
@@ -31,7 +32,8 @@ pub(crate) struct Chart {
     top: f64,
     bottom: f64,
     areas: Vec<Area>,
-    budget_y: f64,
+    budget: Mark,
+    unit: &'static str,
     y_ticks: Vec<Tick>,
     x_ticks: Vec<Tick>,
     lanes: Vec<Lane>,
@@ -58,10 +60,10 @@ struct Bar {
 
 /// The picture of a replay.
 pub(crate) fn chart(outcome: &Outcome) -> Chart {
-    let budget = gib(outcome.budget);
     let window = outcome.window.seconds().max(1e-9);
     let x = Axis { ends: (LEFT, RIGHT), figures: (0.0, window) };
-    let y = Axis { ends: (TOP + HEIGHT, TOP), figures: (0.0, budget * 1.08) };
+    let Scale { axis: y, budget, ticks, unit } =
+        Scale::new(outcome.budget, std::iter::once(outcome), (TOP + HEIGHT, TOP), 4.0);
     let lanes = outcome.jobs.iter().enumerate().map(|(i, job)| lane(i, job, outcome, &x)).collect();
     Chart {
         width: WIDTH,
@@ -71,8 +73,9 @@ pub(crate) fn chart(outcome: &Outcome) -> Chart {
         top: TOP,
         bottom: TOP + HEIGHT,
         areas: areas(outcome, &x, &y),
-        budget_y: y.at(budget),
-        y_ticks: y.ticks(budget * 1.02, 4.0, ""),
+        budget,
+        unit,
+        y_ticks: ticks,
         x_ticks: x.ticks(window, 6.0, " s"),
         lanes,
     }

@@ -7,8 +7,9 @@
 use serde::Serialize;
 use zico_core::Bytes;
 
-use super::areas::{Area, areas, gib};
+use super::areas::{Area, areas};
 use super::axes::{Axis, Tick};
+use super::scale::{Mark, Scale};
 use crate::command::Tried;
 
 /// The view box.
@@ -19,7 +20,8 @@ const HEIGHT: f64 = 100.0;
 pub(crate) struct Panels {
     width: f64,
     height: f64,
-    budget_y: f64,
+    budget: Mark,
+    unit: &'static str,
     /// In the units of the view box, of which there are as many down as there are percents.
     y_ticks: Vec<Tick>,
     x_ticks: Vec<Tick>,
@@ -28,17 +30,17 @@ pub(crate) struct Panels {
 
 /// A panel for each policy; one without areas for a policy that did not run.
 pub(crate) fn panels(budget: Bytes, tried: &[Tried]) -> Panels {
-    let budget = gib(budget);
     let outcomes = || tried.iter().filter_map(|tried| tried.trial.outcome());
     let longest = outcomes().map(|outcome| outcome.window.seconds()).fold(1e-9, f64::max);
     let x = Axis { ends: (0.0, WIDTH), figures: (0.0, longest) };
-    let y = Axis { ends: (HEIGHT, 0.0), figures: (0.0, budget * 1.06) };
+    let Scale { axis: y, budget, ticks, unit } = Scale::new(budget, outcomes(), (HEIGHT, 0.0), 3.0);
     let drawn = |tried: &Tried| tried.trial.outcome().map(|outcome| areas(outcome, &x, &y));
     Panels {
         width: WIDTH,
         height: HEIGHT,
-        budget_y: y.at(budget),
-        y_ticks: y.ticks(budget * 1.02, 2.0, ""),
+        budget,
+        unit,
+        y_ticks: ticks,
         x_ticks: x.ticks(longest, 5.0, " s"),
         panels: tried.iter().map(|tried| drawn(tried).unwrap_or_default()).collect(),
     }

@@ -30,9 +30,9 @@ fn ran(category: &str, at: &str, dur: &str, device: u32, stream: u32, correlatio
     )
 }
 
-fn on_gpu(device: u32, at: &str, address: u32, bytes: i64) -> String {
+fn on_gpu(device: u32, at: &str, address: u32, bytes: i64, total: i64) -> String {
     let gpu = format!(
-        r#""Total Reserved": 2097152, "Total Allocated": 512, "Device Type": 1, "Device Id": {device}"#
+        r#""Total Reserved": 2097152, "Total Allocated": {total}, "Device Type": 1, "Device Id": {device}"#
     );
     memory(at, address, bytes).replace(r#""Device Type": 0, "Device Id": -1"#, &gpu)
 }
@@ -44,21 +44,21 @@ fn job() -> Vec<String> {
         annotation("forward", "100", "300").replace("user_annotation", "gpu_user_annotation"),
         memory("101", 77, 4096), // on the host
         op("110", "80"),
-        on_gpu(1, "120", 8, 1024),
+        on_gpu(1, "120", 8, 1024, 1024),
         call("130", "cudaMemcpyAsync", 40),
         ran("gpu_memcpy", "300.500", "100.250", 1, 7, 40),
-        on_gpu(1, "140", 9, 512),
+        on_gpu(1, "140", 9, 512, 1536),
         call("150", "cudaLaunchKernel", 41),
         r#"{"ph": "s", "id": 41, "pid": 2157, "tid": 2157, "ts": 150, "cat": "ac2g", "name": "ac2g"}"#.to_owned(),
         ran("kernel", "401", "600.000", 1, 7, 41),
         r#"{"ph": "f", "id": 41, "pid": 1, "tid": 7, "ts": 401, "cat": "ac2g", "name": "ac2g", "bp": "e"}"#.to_owned(),
         call("160", "cuLaunchKernel", 42),
         ran("kernel", "900", "250.5", 1, 20, 42), // on another stream, for 101 in part beside it
-        on_gpu(1, "170", 9, -512),
+        on_gpu(1, "170", 9, -512, 1024),
         call("180", "cudaMemsetAsync", 43),
         ran("gpu_memset", "1200", "2", 1, 7, 43),
         call("350", "cudaDeviceSynchronize", 44),
-        on_gpu(1, "390", 8, -1024),
+        on_gpu(1, "390", 8, -1024, 0),
         // After the iteration, and on another device.
         call("450", "cudaLaunchKernel", 45),
         ran("kernel", "1300", "50", 1, 7, 45),

@@ -2,6 +2,8 @@
 //! which a file can be of no use, and that nothing brings the importers down.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+mod before;
+mod before_snapshots;
 mod bounds;
 mod files;
 mod gpu;

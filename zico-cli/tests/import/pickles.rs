@@ -6,6 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use zico_cli::import::Options;
 use zico_cli::import::snapshot::{self, PickleError, SnapshotError};
 
 /// A pickle of protocol 2 of `value`, each list and dictionary in it memorised.
@@ -62,7 +63,7 @@ const SAMPLE: [&[u8]; 4] = [
 ];
 
 fn read(file: &[u8]) -> SnapshotError {
-    snapshot::read(file, String::new(), String::new()).unwrap_err()
+    snapshot::read(file, String::new(), String::new(), &Options::default()).unwrap_err()
 }
 
 fn said(file: &[u8]) -> String {
@@ -185,7 +186,8 @@ fn a_file_that_is_cut_off_says_where() {
     let zipped = zipped.finish().unwrap();
     for length in [zipped.len() / 2, zipped.len() - 1] {
         let plain = std::io::BufReader::new(flate2::bufread::GzDecoder::new(&zipped[..length]));
-        let error = snapshot::read(plain, String::new(), String::new()).unwrap_err();
+        let error =
+            snapshot::read(plain, String::new(), String::new(), &Options::default()).unwrap_err();
         assert!(matches!(error, SnapshotError::Pickle(PickleError::CutOff { .. })), "{error}");
     }
 }
@@ -202,6 +204,6 @@ proptest! {
             let at = at.index(file.len());
             file[at] = byte;
         }
-        let _ = snapshot::read(&*file, String::new(), String::new());
+        let _ = snapshot::read(&*file, String::new(), String::new(), &Options::default());
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use zico_cli::import::kineto::{self, KinetoError};
+use zico_cli::import::{Options, Recorded};
 use zico_mock::trace::{Step, Trace};
 
 /// A `[memory]` event: `address` gets (or gives back) `bytes` at microsecond `at`.
@@ -35,7 +36,11 @@ pub(crate) fn profile(events: &[String]) -> String {
 }
 
 pub(crate) fn read(events: &[String]) -> Result<Trace, KinetoError> {
-    kineto::read(profile(events).as_bytes(), "t".to_owned(), "by hand".to_owned())
+    read_with(events, &Options::default()).map(|recorded| recorded.trace)
+}
+
+pub(crate) fn read_with(events: &[String], options: &Options) -> Result<Recorded, KinetoError> {
+    kineto::read(profile(events).as_bytes(), "t".to_owned(), "by hand".to_owned(), options)
 }
 
 /// The whole message of an error, as the program prints it.

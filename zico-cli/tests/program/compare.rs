@@ -163,6 +163,45 @@ fn the_report_of_a_comparison_is_well_formed() {
     balanced(&html);
 }
 
+/// A budget far above what is held is named at the upper edge; the waves have the picture for themselves.
+#[test]
+fn a_picture_is_as_high_as_what_there_is_to_see() {
+    let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("scale.html");
+    let path = report.to_str().unwrap();
+    // The highest point of the areas, from the upper edge.
+    let highest = |html: &str| {
+        let areas =
+            html.split("<path class=\"c").skip(1).filter_map(|path| path.split("d=\"M").nth(1));
+        let steps = areas.flat_map(|path| path.split('"').next().unwrap().split('V').skip(1));
+        let figure = |step: &str| step.split(['H', 'Z']).next().unwrap().parse::<f64>().unwrap();
+        steps.map(figure).fold(f64::INFINITY, f64::min)
+    };
+    let html = |args: &[&str]| {
+        let output = zico(&[args, &["-n", "3", "--report", path, "--force"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", crate::stderr(&output));
+        let html = fs::read_to_string(&report).unwrap();
+        balanced(&html);
+        html
+    };
+    for (budget, label, line) in [
+        ("64GiB", "budget 64 GiB, ", false),
+        ("4GiB", "budget 4 GiB, ", false),
+        ("1.5GiB", "budget 1.50 GiB<", true),
+    ] {
+        let far = if line { "" } else { " times the peak" };
+        let one = html(&["replay", "gcn", "--budget", budget]);
+        let two = html(&["compare", "gcn", "--budget", budget, "-p", "zico,exclusive"]);
+        // The whole height is 300 and 100; a budget that is near leaves half of it at least.
+        let edges = if line { [16.0..166.0, 0.0..50.0] } else { [16.0..50.0, 0.0..15.0] };
+        for (html, edges) in [one, two].into_iter().zip(edges) {
+            assert!(html.contains(label) && html.contains(far), "no {label:?} with {far:?}");
+            assert_eq!(html.contains("<line class=\"budget\""), line, "{budget}");
+            assert_eq!(html.contains("class=\"beyond"), !line, "{budget}");
+            assert!(edges.contains(&highest(&html)), "{budget}: {}", highest(&html));
+        }
+    }
+}
+
 /// Every element that is opened is closed, in order.
 fn balanced(html: &str) {
     let mut open: Vec<&str> = Vec::new();

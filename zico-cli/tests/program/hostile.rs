@@ -35,7 +35,8 @@ fn trace(name: &str) -> PathBuf {
     let path = out.to_str().unwrap();
     let text =
         printed(&["convert", sample, path, "--force", "--name", NAME, "--provenance", NAME], 0);
-    assert_eq!(text.lines().count(), 1, "{text}");
+    // What has been made, and what was in use before the recording.
+    assert_eq!(text.lines().count(), 2, "{text}");
     out
 }
 
@@ -65,7 +66,8 @@ fn json_and_reports_keep_names() {
     let (trace, html) = (trace.to_str().unwrap(), report.to_str().unwrap());
     let inspected = json(&["inspect", trace, "--json"]);
     assert_eq!(inspected["traces"][0]["name"], NAME);
-    assert_eq!(inspected["traces"][0]["provenance"], NAME);
+    let provenance = format!("{NAME}; in use before the recording: unknown");
+    assert_eq!(inspected["traces"][0]["provenance"], provenance);
     let args = ["replay", trace, "-n", "2", "--budget", "f=1", "--report", html, "--json"];
     let output = zico(&args);
     let text = stdout(&output);

@@ -207,9 +207,66 @@ fn inspect_shows_what_was_recorded() {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     let list = stdout(&zico(&["inspect"]));
-    assert_eq!(list.matches("GiB").count(), 8 + 3, "{list}");
+    assert_eq!(list.matches("GiB").count(), 11 + 3, "{list}");
     let row = list.lines().find(|line| line.starts_with("| carry ")).unwrap();
     assert!(row.contains("13 MiB") && row.contains("81 MiB"), "{row}");
+}
+
+/// A recording that begins in the middle of the training, from a GPU.
+#[test]
+fn what_was_in_use_before_a_recording_is_shown_kept_and_replayed() {
+    let excerpt = "tests/data/v100-excerpt.json.gz";
+    let before = 4_096_614_400_u64;
+    let inspected = json(&["inspect", excerpt, "--json"]);
+    let trace = &inspected["traces"][0];
+    assert_eq!(trace["recording"]["device"], "CUDA device 1");
+    assert_eq!(trace["recording"]["before_bytes"], before);
+    assert_eq!(trace["iterations"][0]["persistent_bytes"], before);
+    assert_eq!(trace["peak_bytes"], 6_629_508_096_u64);
+    let text = stdout(&zico(&["inspect", excerpt]));
+    assert!(text.contains("In use before the recording: 3.82 GiB, by Total Allocated; "), "{text}");
+    assert!(json(&["inspect", "dlrm", "--json"])["traces"][0].get("recording").is_none());
+    let replayed = json(&["replay", excerpt, "-n", "2", "--budget", "8GiB", "--json"]);
+    assert_eq!(replayed["jobs"][0]["failure"], serde_json::Value::Null);
+    assert!(replayed["jobs"][0]["kept_bytes"].as_u64() >= Some(before), "{replayed}");
+    let planned = json(&["plan", excerpt, "--json"]);
+    assert_eq!(planned["persistent_bytes"], before);
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("before.ztrace");
+    let out = out.to_str().unwrap();
+    let made = zico(&["convert", excerpt, out, "--force", "--kept-before", "1GiB"]);
+    assert!(
+        stdout(&made).contains("In use before the recording: 1 GiB, as given by --kept-before")
+    );
+    let kept = &json(&["inspect", out, "--json"])["traces"][0]["iterations"][0]["start_bytes"];
+    assert_eq!(kept, 1_u64 << 30);
+    // What a recording does not say is said without being asked for; what it does is not.
+    let sample = "tests/data/midrun-sample.json.gz";
+    let run = ["replay", excerpt, sample, sample, "-n", "1", "--budget", "f=1"];
+    let warnings = stderr(&zico(&run));
+    assert_eq!(warnings.lines().count(), 1, "{warnings}");
+    assert!(
+        warnings.starts_with(&format!("zico: {sample}: In use before the recording: unknown. But"))
+    );
+    // Options that can have no meaning are refused, and nothing is written.
+    let new = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("not-written.ztrace");
+    let new = new.to_str().unwrap();
+    let recordings = ["PyTorch profiles and snapshots"];
+    refused(&["convert", out, new, "--kept-before", "1GiB"], &recordings);
+    assert!(!PathBuf::from(new).exists());
+    refused(&["inspect", "--device-index", "1"], &recordings);
+    refused(&["inspect", "dlrm", "--device-index", "1"], &recordings);
+    refused(&["replay", "dlrm", "--budget", "f=1", "--kept-before", "1GiB"], &recordings);
+    refused(&["plan", "dlrm", "--kept-before", "1GiB"], &recordings);
+    refused(
+        &["inspect", excerpt, sample, "--kept-before", "1GiB"],
+        &["one by one", excerpt, sample],
+    );
+    refused(
+        &["inspect", excerpt, "--device-index", "0"],
+        &["accelerator 0, only of CUDA device 1"],
+    );
+    refused(&["inspect", excerpt, "--device-index", "one"], &["--device-index"]);
+    refused(&["inspect", excerpt, "--kept-before", "much"], &["is no number with a unit"]);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn decision(count: usize) -> Outcome<Runs> {
             ..Tenant::default()
         })
         .collect();
-    let peaks = recorded.iter().map(|profile| profile.peak().value());
+    let peaks = jobs.iter().filter_map(|job| Some(job.profile.as_ref()?.peak().value()));
     let budget = Regions::new(peaks.sum::<u32>() / 2);
     let (mut random, mut policy) = (fastrand::Rng::with_seed(7), TimeShift::default());
     Runs::of(10_000, || {

@@ -37,7 +37,7 @@ enum Part {
     HandOver,
     /// Three pairs under every policy
     Policies,
-    /// Every pair and ten triples at five budgets under every policy, and where zico is behind
+    /// Every pair and fifteen triples at five budgets under every policy, and where zico is behind
     Cases,
     /// Throughput of every pair under every policy against the budget, as a picture
     Sweep,

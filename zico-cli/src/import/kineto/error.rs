@@ -3,8 +3,11 @@
 use std::fmt;
 use std::io;
 
+use zico_core::Bytes;
+
 use super::threads::{LONGEST_ID, MAX_THREADS};
 use crate::import::MAX_EVENTS;
+use crate::import::before::{Device, list};
 use crate::import::recording::RecordingError;
 
 /// Where reading stopped.
@@ -118,16 +121,25 @@ pub enum KinetoError {
          (give the profiler a schedule and call its step() after each)"
     )]
     NoIterations,
-    /// More than one accelerator is used. A trace is of one.
+    /// There is no accelerator of the number that was asked for.
     #[error(
-        "the profile has memory events of several accelerators, such as device {} of type {} and \
-         device {} of type {}: record one at a time", .first.1, .first.0, .second.1, .second.0
+        "the profile has no memory events of an accelerator {index}, only of {}", list(.there)
     )]
-    SeveralDevices {
-        /// `Device Type` and `Device Id` of one.
-        first: (i32, i32),
-        /// `Device Type` and `Device Id` of another one.
-        second: (i32, i32),
+    NoSuchDevice {
+        /// What was asked for.
+        index: u32,
+        /// What there is.
+        there: Vec<Device>,
+    },
+    /// More was in use before, as the profile shows, than was said.
+    #[error(
+        "--kept-before {given} cannot be: the profile frees {freed} that were in use before it began"
+    )]
+    KeptBefore {
+        /// What was said.
+        given: Bytes,
+        /// What was freed without having been allocated.
+        freed: Bytes,
     },
     /// The events are not those of a training job.
     #[error(transparent)]

@@ -17,6 +17,7 @@ use super::error::{KinetoError, Stopped};
 use super::gpu::{Activity, Call};
 use super::nanoseconds;
 use super::threads::Threads;
+use super::totals::Total;
 use crate::import::MAX_EVENTS;
 use crate::import::recording::{Annotations, Mark, Memory, Op};
 
@@ -32,8 +33,8 @@ pub(super) struct Profile {
     pub(super) calls: Vec<Call>,
 }
 
-/// A memory event and its device: `Device Type` and `Device Id`.
-pub(super) type Located = ((i32, i32), Memory);
+/// A memory event, its device (`Device Type` and `Device Id`), and what was in use there after it.
+pub(super) type Located = ((i32, i32), (Memory, Total));
 
 /// Reads a profile to its end.
 pub(super) fn read(from: impl Read) -> Result<Profile, KinetoError> {
@@ -180,7 +181,7 @@ struct Event {
 
 /// What a `[memory]` event says besides when and where.
 #[derive(Deserialize)]
-struct MemoryArgs {
+struct MemoryArgs<'a> {
     #[serde(rename = "Bytes")]
     bytes: i64,
     #[serde(rename = "Addr")]
@@ -189,6 +190,16 @@ struct MemoryArgs {
     device_type: i32,
     #[serde(rename = "Device Id", default)]
     device_id: i32,
+    #[serde(rename = "Total Allocated", default, borrow)]
+    total: Option<&'a RawValue>,
+}
+
+impl MemoryArgs<'_> {
+    /// Whatever stands there: nothing else depends on it.
+    fn total(&self) -> Total {
+        let Some(text) = self.total.map(RawValue::get) else { return Total::Missing };
+        text.parse().map_or(Total::Nonsense, Total::Bytes)
+    }
 }
 
 /// What a kernel or a copy says besides when. Others than PyTorch's are not of use.
@@ -271,12 +282,14 @@ impl Event {
     /// Nothing if the event is of no bytes.
     fn memory(&self, record: u32, thread: u32) -> Result<Option<Located>, KinetoError> {
         let at = self.time(record, "ts", self.ts.as_deref())?;
-        let Some(MemoryArgs { bytes, address, device_type, device_id }) = self.args() else {
+        let Some(args) = self.args::<MemoryArgs<'_>>() else {
             let args = self.args.as_deref();
             return Err(not_understood(record, "args (with Bytes and Addr)", args));
         };
+        let total = args.total();
+        let MemoryArgs { bytes, address, device_type, device_id, .. } = args;
         let memory = Memory { at, address, bytes, thread, record };
-        Ok((bytes != 0).then_some(((device_type, device_id), memory)))
+        Ok((bytes != 0).then_some(((device_type, device_id), (memory, total))))
     }
 
     /// Its arguments, if they are of this kind.

@@ -128,11 +128,22 @@ impl History {
         Ok(index)
     }
 
+    /// The bytes of the blocks that are freed without having been allocated.
+    pub(super) fn unseen(&self) -> Bytes {
+        let unseen = self.blocks.iter().filter(|block| !block.seen);
+        unseen.map(|block| block.bytes).fold(Bytes::ZERO, Bytes::saturating_add)
+    }
+
     /// The setup, and all steps within the iterations, of which there are `iterations`. Blocks are
-    /// numbered in this order.
-    pub(super) fn steps(&self, iterations: usize) -> (Vec<Step>, Vec<Timed>) {
+    /// numbered in this order. The first one is of `kept` bytes and persistent, unless it is of none.
+    pub(super) fn steps(&self, iterations: usize, kept: Bytes) -> (Vec<Step>, Vec<Timed>) {
         let mut ids = vec![BlockId::new(0); self.blocks.len()];
-        let mut next = 0;
+        let first = (kept > Bytes::ZERO).then_some(Step::Alloc {
+            block: BlockId::new(0),
+            bytes: kept,
+            lifetime: Lifetime::Persistent,
+        });
+        let mut next = u32::from(first.is_some());
         let mut alloc = |ids: &mut Vec<BlockId>, index: usize| {
             ids[index] = BlockId::new(next);
             next += 1; // MAX_EVENTS keeps this from overflowing.
@@ -148,7 +159,8 @@ impl History {
             .collect();
         // Blocks from before the recording are older than all that it saw.
         setup.sort_by_key(|&index| self.blocks[index].seen);
-        let setup = setup.into_iter().map(|index| alloc(&mut ids, index)).collect();
+        let setup = setup.into_iter().map(|index| alloc(&mut ids, index));
+        let setup = first.into_iter().chain(setup).collect();
         let timed = self.events.iter().map(|&(at, record, what, index)| {
             let step = match what {
                 What::Alloc => alloc(&mut ids, index),

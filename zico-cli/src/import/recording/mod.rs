@@ -10,7 +10,7 @@ use zico_mock::trace::Phase;
 
 pub use error::RecordingError;
 pub(super) use launches::{Launch, of_operators};
-pub(super) use steps::steps;
+pub(super) use steps::{Steps, steps};
 
 /// A recording of one device. Times are nanoseconds from any origin, threads are numbered as they
 /// come, records are positions in the list of the file that an event stands in.
@@ -23,6 +23,9 @@ pub(super) struct Recording {
     /// The iterations: at least one.
     pub(super) iterations: Vec<Mark>,
     pub(super) phases: Vec<(Phase, Mark)>,
+    /// What was in use before the first memory event, if that is known; not less than the blocks that
+    /// are freed without having been allocated.
+    pub(super) before: Option<u64>,
 }
 
 /// Memory is allocated (`bytes` is positive) or freed (negative), never zero.
@@ -58,6 +61,8 @@ pub(super) struct Annotations {
     iterations: Vec<Mark>,
     /// Those named `ProfilerStep#N`.
     profiler_steps: Vec<Mark>,
+    /// The least number of a `ProfilerStep#N`.
+    first_step: Option<u64>,
     pub(super) phases: Vec<(Phase, Mark)>,
 }
 
@@ -71,8 +76,10 @@ impl Annotations {
     pub(super) fn add(&mut self, name: &str, mark: Mark) {
         if name == "iteration" {
             self.iterations.push(mark);
-        } else if name.starts_with("ProfilerStep#") {
+        } else if let Some(number) = name.strip_prefix("ProfilerStep#") {
             self.profiler_steps.push(mark);
+            let number = number.parse().ok();
+            self.first_step = self.first_step.into_iter().chain(number).min();
         } else if let Some(phase) = phase(name) {
             self.phases.push((phase, mark));
         }
@@ -80,6 +87,11 @@ impl Annotations {
 
     pub(super) fn len(&self) -> usize {
         self.iterations.len() + self.profiler_steps.len() + self.phases.len()
+    }
+
+    /// Whether the iterations are known not to begin with the first one of the training.
+    pub(super) fn begin_later(&self) -> bool {
+        self.iterations.is_empty() && self.first_step.is_some_and(|number| number > 0)
     }
 
     /// The iterations: what is named so or, where nothing is, the profiler's steps.

@@ -5,27 +5,38 @@ use std::collections::{HashMap, HashSet};
 use super::error::{Place, SnapshotError};
 use super::pickle::{Heap, Value};
 use crate::import::MAX_EVENTS;
+use crate::import::before::Device;
 use crate::import::recording::{Annotations, Mark, Memory};
 
 /// What is used of a snapshot. Times are nanoseconds.
 pub(super) struct Snapshot {
-    /// Of the one device that has allocated, each at a moment of its own, in the order of its list:
+    /// Of the one device that counts, each at a moment of its own, in the order of its list:
     /// that is the order of the program, and times of microseconds are not fine enough.
     pub(super) memory: Vec<Memory>,
     /// Blocks that are not in that list: allocated before the recording and alive at its end.
     pub(super) older: Vec<Memory>,
+    /// Whether there are segments, which have those.
+    pub(super) segments: bool,
+    pub(super) device: Device,
+    /// Other devices that have allocated.
+    pub(super) others: Vec<Device>,
     pub(super) annotations: Annotations,
     /// When the last thing happened.
     pub(super) end: i64,
 }
 
 /// Takes what is used out of a pickle.
-pub(super) fn snapshot(heap: &Heap, root: Value) -> Result<Snapshot, SnapshotError> {
+pub(super) fn snapshot(
+    heap: &Heap,
+    root: Value,
+    index: Option<u32>,
+) -> Result<Snapshot, SnapshotError> {
     let mut reader = Reader { heap, left: MAX_EVENTS };
     let root = heap.dict(root).ok_or(SnapshotError::NotASnapshot)?;
     let traces = reader.field(root, "device_traces").ok_or(SnapshotError::NotASnapshot)?;
-    let (device, trace) = reader.one_device(traces)?;
-    let older = match reader.field(root, "segments") {
+    let (device, others, trace) = reader.one_device(traces, index)?;
+    let segments = reader.field(root, "segments");
+    let older = match segments {
         Some(segments) => reader.older(segments, device, &trace.memory)?,
         None => Vec::new(),
     };
@@ -34,7 +45,12 @@ pub(super) fn snapshot(heap: &Heap, root: Value) -> Result<Snapshot, SnapshotErr
         None => Annotations::default(),
     };
     let Trace { memory, end } = trace;
-    Ok(Snapshot { memory, older, annotations, end })
+    let (device, others) = (cuda(device), others.into_iter().map(cuda).collect());
+    Ok(Snapshot { memory, older, segments: segments.is_some(), device, others, annotations, end })
+}
+
+fn cuda(index: usize) -> Device {
+    Device::Accelerator { kind: 1, index: i32::try_from(index).unwrap_or(i32::MAX) }
 }
 
 /// The most fields of a record. PyTorch writes fewer than 20; the limit bounds the search in them.
@@ -68,21 +84,42 @@ struct Reader<'h> {
 }
 
 impl<'h> Reader<'h> {
-    /// The one device with allocations, and what happened on it.
-    fn one_device(&mut self, traces: Value) -> Result<(usize, Trace), SnapshotError> {
+    /// The device that counts, the others with allocations, and what happened on it: of the devices
+    /// with allocations the one of this number, or the one that allocates the most.
+    fn one_device(
+        &mut self,
+        traces: Value,
+        index: Option<u32>,
+    ) -> Result<(usize, Vec<usize>, Trace), SnapshotError> {
         let place = Place { list: "device_traces", index: None, inner: None };
-        let mut found: Option<(usize, Trace)> = None;
+        let wanted = index.map(|index| usize::try_from(index).unwrap_or(usize::MAX));
+        let mut there = Vec::new();
+        let mut found: Option<(usize, u64, Trace)> = None;
         for (device, &entries) in self.list(place, traces)?.iter().enumerate() {
             let trace = self.trace(Place { index: Some(device), ..place }, entries)?;
-            match (&found, trace.memory.is_empty()) {
-                (_, true) => {}
-                (None, _) => found = Some((device, trace)),
-                (&Some((first, _)), _) => {
-                    return Err(SnapshotError::SeveralDevices { first, second: device });
-                }
+            if trace.memory.is_empty() {
+                continue;
+            }
+            there.push(device);
+            let allocated = trace.memory.iter().filter_map(|event| u64::try_from(event.bytes).ok());
+            let bytes = allocated.fold(0, u64::saturating_add);
+            // Of several that have allocated the same, the first.
+            let more = found.as_ref().is_none_or(|&(_, most, _)| bytes > most);
+            if wanted.map_or(more, |wanted| wanted == device) {
+                found = Some((device, bytes, trace));
             }
         }
-        found.ok_or(SnapshotError::NoHistory)
+        match (found, index) {
+            (Some((device, _, trace)), _) => {
+                there.retain(|&other| other != device);
+                Ok((device, there, trace))
+            }
+            (None, Some(index)) if !there.is_empty() => {
+                let there = there.into_iter().map(cuda).collect();
+                Err(SnapshotError::NoSuchDevice { index, there })
+            }
+            (None, _) => Err(SnapshotError::NoHistory),
+        }
     }
 
     /// What happened on a device. A block is freed when the program asks for it or, where that was

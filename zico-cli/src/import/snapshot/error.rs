@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use zico_core::Bytes;
+
 use super::pickle::PickleError;
 use crate::import::MAX_EVENTS;
+use crate::import::before::{Device, list};
 use crate::import::recording::RecordingError;
 
 /// Where in a snapshot something stands, as Python would write it: `device_traces[0][17]`.
@@ -85,13 +88,23 @@ pub enum SnapshotError {
          torch.cuda.memory._record_memory_history() before what is to be recorded"
     )]
     NoHistory,
-    /// More than one device is used. A trace is of one.
-    #[error("the snapshot has allocations of devices {first} and {second}: record one at a time")]
-    SeveralDevices {
-        /// One of them.
-        first: usize,
-        /// Another one.
-        second: usize,
+    /// There is no device of the number that was asked for.
+    #[error("the snapshot has no allocations of device {index}, only of {}", list(.there))]
+    NoSuchDevice {
+        /// What was asked for.
+        index: u32,
+        /// What there is.
+        there: Vec<Device>,
+    },
+    /// More was in use before, as the snapshot shows, than was said.
+    #[error(
+        "--kept-before {given} cannot be: {known} of what was there before are in the snapshot"
+    )]
+    KeptBefore {
+        /// What was said.
+        given: Bytes,
+        /// What is known of.
+        known: Bytes,
     },
     /// There are no annotations, and what is allocated does not repeat.
     #[error(

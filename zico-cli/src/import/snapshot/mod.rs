@@ -7,7 +7,8 @@
 //! - **Memory.** `alloc` and `free_requested` in `device_traces`, in the order in which they stand
 //!   there, which is that of the program; the sizes are those that were asked for. When the device
 //!   had passed a free (`free_completed`) is a matter of the allocator that hands memory on, and so
-//!   are its segments: they are left out. There may be one device: a trace is of one.
+//!   are its segments: they are left out. Of several devices one is taken, because a trace is of one:
+//!   that of [`Options::device_index`], or else the one that allocates the most bytes.
 //! - **Older blocks.** A block that is in use in `segments`, but was not allocated in the history,
 //!   was there before, and so was one that is freed without having been allocated.
 //! - **Iterations.** Annotations named `iteration` or else `ProfilerStep#N` in
@@ -37,14 +38,15 @@ use std::io::BufRead;
 use zico_core::Bytes;
 use zico_mock::trace::Trace;
 
-use super::recording::{Mark, Memory, Op, Recording, of_operators, steps};
+use super::before::{Before, Doubt, Options, Origin, Recorded, Source};
+use super::recording::{Mark, Memory, Op, Recording, Steps, of_operators, steps};
 use entries::Snapshot;
 
 pub use error::{Place, SnapshotError};
 pub use pickle::{MAX_HELD, PickleError};
 
 /// Reads a snapshot (not compressed) and makes a trace of it with this name and provenance, to
-/// which is added whether iterations were annotated or detected.
+/// which is added whether iterations were annotated or detected, and what [`Origin`] leaves open.
 ///
 /// # Errors
 ///
@@ -54,9 +56,11 @@ pub fn read(
     from: impl BufRead,
     name: String,
     mut provenance: String,
-) -> Result<Trace, SnapshotError> {
+    options: &Options,
+) -> Result<Recorded, SnapshotError> {
     let (heap, root) = pickle::read(from)?;
-    let Snapshot { memory, mut older, mut annotations, end } = entries::snapshot(&heap, root)?;
+    let Snapshot { memory, mut older, segments, device, others, mut annotations, end } =
+        entries::snapshot(&heap, root, options.device_index)?;
     drop(heap);
     let (iterations, how) = match annotations.iterations() {
         none if none.is_empty() => {
@@ -70,12 +74,41 @@ pub fn read(
     }
     let ops = operators(&memory, &iterations);
     let launches = of_operators(&ops, memory.iter().map(|event| event.at));
+    let listed = sum(&older);
+    let before = options.kept_before.map(|given| given.saturating_sub(listed).value());
     older.extend(memory);
-    let recording =
-        Recording { memory: older, ops, launches, iterations, phases: annotations.phases };
-    let (setup, iterations) = steps(recording)?;
+    let phases = annotations.phases;
+    let steps = steps(Recording { memory: older, ops, launches, iterations, phases, before })?;
+    let before = before_it_began(options.kept_before, listed, segments, &steps)?;
+    let origin = Origin { device, others, before };
     provenance.push_str(how);
-    Ok(Trace::new(name, provenance, setup, iterations).map_err(super::RecordingError::from)?)
+    provenance.push_str(&origin.provenance());
+    let trace = Trace::new(name, provenance, steps.setup, steps.iterations);
+    Ok(Recorded { trace: trace.map_err(super::RecordingError::from)?, origin })
+}
+
+/// What was in use before: what is `listed` in the segments, what was freed, and what the user says
+/// there was beyond that.
+fn before_it_began(
+    given: Option<Bytes>,
+    listed: Bytes,
+    segments: bool,
+    steps: &Steps,
+) -> Result<Before, SnapshotError> {
+    let known = listed.saturating_add(steps.unseen);
+    let (bytes, source) = match given {
+        Some(given) if given < known => return Err(SnapshotError::KeptBefore { given, known }),
+        Some(given) => (given, Source::User),
+        None if segments => (known, Source::Segments),
+        None => (known, Source::Frees),
+    };
+    let doubt = (!segments && given.is_none()).then_some(Doubt::NoSegments);
+    Ok(Before { bytes, block: steps.block, source, doubt })
+}
+
+fn sum(blocks: &[Memory]) -> Bytes {
+    let bytes = blocks.iter().map(|event| Bytes::new(event.bytes.unsigned_abs()));
+    bytes.fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
 /// How much was in use when the recording began.
@@ -88,8 +121,8 @@ fn live_before(older: &[Memory], memory: &[Memory]) -> Bytes {
         }
         allocated.insert(event.address)
     });
-    let bytes = older.iter().chain(freed_only).map(|event| Bytes::new(event.bytes.unsigned_abs()));
-    bytes.fold(Bytes::ZERO, Bytes::saturating_add)
+    let freed_only: Vec<Memory> = freed_only.copied().collect();
+    sum(older).saturating_add(sum(&freed_only))
 }
 
 /// The stretches from one allocation, or the start of an iteration, to the next one, as far as they
