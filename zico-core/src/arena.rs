@@ -162,6 +162,7 @@ impl Arena {
     }
 
     /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
+    #[inline(always)]
     pub(crate) fn free(&mut self, slot: Slot) -> Range<u64> {
         let slot = self.join(slot, Kind::Ready);
         let pages = self.whole_pages(slot);

@@ -307,12 +307,11 @@ impl<D: Device> Memory<D> {
         };
         let number = if learned { self.habits.next() } else { NONE };
         let arena = &mut self.arenas[lifetime.index()];
-        let (slot, start) = match lifetime {
-            Lifetime::Iteration => {
-                let ground = (&mut self.habits, arena);
-                self.planned.place_elsewhere(ground, size, align, (serial, number))?
-            }
-            _ => arena.place(size, align, serial, number)?,
+        let (slot, start) = if lifetime == Lifetime::Iteration && !self.planned.is_out() {
+            let ground = (&mut self.habits, arena);
+            self.planned.place_elsewhere(ground, size, align, (serial, number))?
+        } else {
+            arena.place(size, align, serial, number)?
         };
         self.habits.made(number, size, align);
         if lifetime == Lifetime::Persistent {
@@ -359,16 +358,20 @@ impl<D: Device> Memory<D> {
         let zone = home.zone();
         let (slot, at) = (home.slot(), self.offset(block, zone));
         let arena = &mut self.arenas[zone.index()];
-        let freed = if zone == Zone::Iteration {
+        let is_iteration = zone == Zone::Iteration;
+        let freed = if is_iteration && !self.planned.is_out() {
             self.planned.free((&mut self.habits, arena), slot, serial, at)
-        } else {
-            arena.live_at(slot, serial).filter(|live| Some(live.start) == at).map(|live| {
+        } else if let Some(live) = arena.live_at(slot, serial) {
+            (Some(live.start) == at).then(|| {
                 self.habits.freed(live.number, serial);
                 if zone == Zone::Persistent {
                     self.habits.keep_no_more(live.len);
                 }
                 (live.len, arena.free(slot))
             })
+        } else {
+            let ground = (&mut self.habits, arena);
+            is_iteration.then(|| self.planned.free_known(ground, slot, serial, at)).flatten()
         };
         let Some((size, pages)) = freed else { return Err(self.not_live(block.address())) };
         self.count_free(bytes, Bytes::new(size));

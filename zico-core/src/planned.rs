@@ -116,6 +116,16 @@ struct Kind {
     next: Option<Signature>,
 }
 
+/// Where the blocks of the iteration's zone lie.
+enum Ground {
+    /// In the arena.
+    Arena,
+    /// In the slots, and nothing does in the arena.
+    Slots,
+    /// In the arena, and by their addresses here: a plan has places in it.
+    Known(BTreeMap<u64, Slot>),
+}
+
 pub(crate) struct Planned {
     /// The length of the address range.
     len: u64,
@@ -128,8 +138,7 @@ pub(crate) struct Planned {
     /// The one whose slots these are.
     layout: Option<Arc<Layout>>,
     slots: Vec<Place>,
-    /// The blocks lie in the slots, and nothing does in the arena.
-    in_slots: bool,
+    ground: Ground,
     /// The iteration under way follows it: in the slots, or as far as it places what outlives an iteration.
     follows: bool,
     /// An iteration is under way in which nothing has been allocated yet that a plan may know of.
@@ -143,8 +152,6 @@ pub(crate) struct Planned {
     pages: Pages,
     /// Blocks that lie in another slot than their handles say, by serial.
     moved: Vec<(u64, Slot)>,
-    /// The blocks in the arena by address, while a plan is followed there.
-    by_start: Option<BTreeMap<u64, Slot>>,
     /// The shape that the job has told of its iteration.
     told: Option<u64>,
     seen: Seen,
@@ -161,14 +168,13 @@ impl Planned {
             iterations: 0,
             layout: None,
             slots: Vec::new(),
-            in_slots: false,
+            ground: Ground::Arena,
             follows: false,
             open: false,
             exact: false,
             cursor: 0,
             pages: Pages::new(page_bytes),
             moved: Vec::new(),
-            by_start: None,
             told: None,
             seen: Seen::default(),
             placed: 0,
@@ -224,7 +230,7 @@ impl Planned {
 
     /// Where a block with this serial and slot lies and its length, if it is live.
     pub(crate) fn live(&self, arena: &Arena, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        if self.in_slots {
+        if self.in_slots() {
             let Place { entry, tenant } = self.tenant(slot, serial)?;
             return (!tenant.parked).then_some((entry.start, entry.size));
         }
@@ -239,7 +245,7 @@ impl Planned {
         slot: Slot,
         serial: u64,
     ) {
-        if self.in_slots {
+        if self.in_slots() {
             if let Some(place) = self.tenant_mut(slot, serial) {
                 place.tenant.parked = true;
             }
@@ -251,9 +257,20 @@ impl Planned {
         arena.park(slot);
     }
 
+    /// Whether all is the arena's. A block that has been moved there is not in the slot that its handle says.
+    #[inline]
+    pub(crate) const fn is_out(&self) -> bool {
+        matches!(self.ground, Ground::Arena)
+    }
+
+    #[inline]
+    const fn in_slots(&self) -> bool {
+        matches!(self.ground, Ground::Slots)
+    }
+
     /// Takes back the live block with this serial, if it begins there. Its length, and the pages that this
     /// left empty, which are backed no more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(
         &mut self,
         (habits, arena): (&mut Habits, &mut Arena),
@@ -261,25 +278,28 @@ impl Planned {
         serial: u64,
         at: Option<u64>,
     ) -> Option<(u64, Range<u64>)> {
-        if self.in_slots {
+        if self.in_slots() {
             let place = self.tenant_mut(slot, serial)?;
             let is_live = !place.tenant.parked && Some(place.entry.start) == at;
             return is_live.then(|| place.vacate()).map(|gone| self.leave_pages(habits, gone));
         }
-        let mut slot = slot;
-        let live = match arena.live_at(slot, serial) {
-            Some(live) => live,
-            None => {
-                slot = self.slot_of(arena, slot, serial);
-                arena.live_at(slot, serial)?
-            }
-        };
-        if Some(live.start) != at {
-            return None;
-        }
+        self.free_known((habits, arena), slot, serial, at)
+    }
+
+    /// The same of a block in the arena that may have been moved there.
+    #[cold]
+    pub(crate) fn free_known(
+        &mut self,
+        (habits, arena): (&mut Habits, &mut Arena),
+        slot: Slot,
+        serial: u64,
+        at: Option<u64>,
+    ) -> Option<(u64, Range<u64>)> {
+        let slot = self.slot_of(arena, slot, serial);
+        let live = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)?;
         habits.freed(live.number, serial);
-        if let Some(by_start) = &mut self.by_start {
-            by_start.remove(&live.start);
+        if let Ground::Known(blocks) = &mut self.ground {
+            blocks.remove(&live.start);
         }
         Some((live.len, arena.free(slot)))
     }
@@ -291,14 +311,14 @@ impl Planned {
         slot: Slot,
         serial: u64,
     ) -> Range<u64> {
-        if self.in_slots {
+        if self.in_slots() {
             let gone = self.tenant_mut(slot, serial).map(Place::vacate);
             return gone.map_or(0..0, |gone| self.leave_pages(habits, gone).1);
         }
         let slot = self.moved_to(serial).unwrap_or(slot);
         habits.freed(arena.noted(slot), serial);
-        if let Some(by_start) = &mut self.by_start {
-            by_start.remove(&arena.start_of(slot));
+        if let Ground::Known(blocks) = &mut self.ground {
+            blocks.remove(&arena.start_of(slot));
         }
         arena.free(slot)
     }
@@ -335,7 +355,8 @@ impl Planned {
         if self.exact {
             self.depart(habits, arena);
         }
-        (self.follows, self.by_start) = (false, None);
+        self.follows = false;
+        self.forget_addresses();
         let lesson = Lesson::of(habits, &self.kinds, &mut self.seen, signature, self.told);
         habits.end(serial);
         lesson
@@ -343,12 +364,12 @@ impl Planned {
 
     /// Pages that are backed and that nothing has come to lie in: they are backed no more.
     pub(crate) fn give_up_spare(&mut self, arena: &mut Arena) -> Vec<u64> {
-        if self.in_slots { self.pages.give_up_spare() } else { arena.give_up_spare() }
+        if self.in_slots() { self.pages.give_up_spare() } else { arena.give_up_spare() }
     }
 
     /// Takes over pages that have been backed.
     pub(crate) fn back(&mut self, arena: &mut Arena, pages: &[u64]) {
-        if self.in_slots {
+        if self.in_slots() {
             self.pages.back(pages);
         } else {
             arena.back(pages);

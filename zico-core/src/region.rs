@@ -55,6 +55,8 @@ pub(crate) struct Region<M> {
     pub(crate) state: State,
     /// The job that had it last; 0 if none has.
     last: JobKey,
+    /// Of one that is idle: with whose idle ones it is.
+    home: usize,
     pub(crate) mappings: Vec<Mapping>,
 }
 
@@ -67,7 +69,7 @@ pub(crate) struct Mapping {
 
 impl<M> Region<M> {
     pub(crate) const fn absent() -> Self {
-        Self { memory: None, state: State::Free, last: 0, mappings: Vec::new() }
+        Self { memory: None, state: State::Free, last: 0, home: 0, mappings: Vec::new() }
     }
 
     /// Whether no other job has had it, as far as its mappings tell.

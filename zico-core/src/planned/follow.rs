@@ -12,7 +12,8 @@ impl Planned {
     pub(crate) fn begin(&mut self, told: Option<u64>) {
         self.iterations += 1;
         (self.cursor, self.told) = (0, told);
-        (self.follows, self.exact, self.by_start) = (false, false, None);
+        (self.follows, self.exact) = (false, false);
+        self.forget_addresses();
         self.open = self.kinds.iter().any(|kind| told.is_none() || kind.layout.told == told);
     }
 
@@ -41,8 +42,8 @@ impl Planned {
         self.layout = Some(next);
         self.follows = true;
         self.enter_slots(arena);
-        self.exact = self.in_slots;
-        if !self.in_slots {
+        self.exact = self.in_slots();
+        if !self.exact {
             self.look_over(arena);
         }
     }
@@ -61,7 +62,7 @@ impl Planned {
         if !self.follows {
             return None;
         }
-        if !self.in_slots {
+        if !self.in_slots() {
             return self.own_place(habits, arena, size, align);
         }
         let spot = self.free_slot(size, align);
@@ -135,9 +136,7 @@ impl Planned {
                 let Some(slot) = arena.place_at(before, start, len, (serial, number)) else {
                     return Placed::Elsewhere;
                 };
-                if let Some(by_start) = &mut self.by_start {
-                    by_start.insert(start, slot);
-                }
+                self.find_later((slot, start));
                 habits.made(number, size, align);
                 self.placed += 1;
                 Placed::At(slot, start)

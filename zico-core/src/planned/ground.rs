@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Place, Planned, Spot, Tenant};
+use super::{Ground, Place, Planned, Spot, Tenant};
 use crate::arena::{Arena, Slot, Standing};
 use crate::habits::Habits;
 
@@ -18,9 +18,10 @@ impl Planned {
 
     /// The arena takes over all blocks where they lie, with their pages. O(blocks log blocks + pages).
     pub(super) fn leave_slots(&mut self, arena: &mut Arena) {
-        if !core::mem::take(&mut self.in_slots) {
+        if !self.in_slots() {
             return;
         }
+        self.ground = Ground::Arena;
         arena.back(&self.pages.take_backed());
         let tenants = self.slots.iter_mut().filter(|place| place.tenant.serial != 0);
         let mut blocks: Vec<Place> = tenants.map(Place::vacate).collect();
@@ -44,7 +45,7 @@ impl Planned {
     /// The slots take over what lies in the arena, if each block has one of its own there. O(pieces), and O(1)
     /// if there is nothing.
     pub(super) fn enter_slots(&mut self, arena: &mut Arena) {
-        if self.in_slots {
+        if self.in_slots() {
             return;
         }
         let mut found = Vec::new();
@@ -58,7 +59,7 @@ impl Planned {
                 return;
             }
         }
-        (self.in_slots, self.by_start) = (true, None);
+        self.ground = Ground::Slots;
         self.moved.clear();
         for (block, slot) in found {
             self.pages.hold(block.start, block.len);
@@ -84,20 +85,30 @@ impl Planned {
     /// iteration: to see whether these are free, all blocks are to be found by their addresses. O(pieces).
     pub(super) fn look_over(&mut self, arena: &Arena) {
         self.follows &= self.layout.as_ref().is_some_and(|layout| !layout.own.is_empty());
-        let blocks = self.follows.then(|| arena.blocks());
-        self.by_start = blocks.map(|all| all.map(|block| (block.start, block.slot)).collect());
+        if self.follows {
+            let blocks = arena.blocks().map(|block| (block.start, block.slot));
+            self.ground = Ground::Known(blocks.collect());
+        }
+    }
+
+    /// The plan has no more places in the arena.
+    pub(super) fn forget_addresses(&mut self) {
+        if let Ground::Known(_) = self.ground {
+            self.ground = Ground::Arena;
+        }
     }
 
     /// The last block before a place in the arena, if the place is free.
     pub(super) fn is_free(&self, arena: &Arena, start: u64, len: u64) -> Option<Slot> {
-        let before = self.by_start.as_ref()?.range(..start + len).next_back();
+        let Ground::Known(blocks) = &self.ground else { return None };
+        let before = blocks.range(..start + len).next_back();
         let &(before, slot) = &before.map_or((0, Arena::FIRST), |(&start, &slot)| (start, slot));
         let is_free = slot == Arena::FIRST || before < start && arena.end_of(slot) <= start;
         is_free.then_some(slot)
     }
 
     /// Places what the plan has not foreseen, where it fits best.
-    #[inline]
+    #[cold]
     pub(crate) fn place_elsewhere(
         &mut self,
         (habits, arena): (&mut Habits, &mut Arena),
@@ -105,14 +116,19 @@ impl Planned {
         align: u64,
         (serial, number): (u64, u32),
     ) -> Option<(Slot, u64)> {
-        if self.in_slots {
+        if self.in_slots() {
             self.depart(habits, arena);
         }
-        let (slot, start) = arena.place(size, align, serial, number)?;
-        if let Some(by_start) = &mut self.by_start {
-            by_start.insert(start, slot);
+        let placed = arena.place(size, align, serial, number)?;
+        self.find_later(placed);
+        Some(placed)
+    }
+
+    /// A block has been placed in the arena.
+    pub(super) fn find_later(&mut self, (slot, start): (Slot, u64)) {
+        if let Ground::Known(blocks) = &mut self.ground {
+            blocks.insert(start, slot);
         }
-        Some((slot, start))
     }
 
     /// The pages to be backed for that.
@@ -123,7 +139,7 @@ impl Planned {
         align: u64,
         list: Vec<u64>,
     ) -> Option<Vec<u64>> {
-        if self.in_slots {
+        if self.in_slots() {
             self.depart(habits, arena);
         }
         arena.plan(size, align, list)
@@ -170,17 +186,23 @@ impl Planned {
         here.or_else(|| self.slots.get(self.moved_to(serial)? as usize).filter(is_it))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn tenant_mut(&mut self, slot: Slot, serial: u64) -> Option<&mut Place> {
-        let is_here =
-            self.slots.get(slot as usize).is_some_and(|place| place.tenant.serial == serial);
-        let slot = if is_here { slot } else { self.moved_to(serial)? };
+        match self.slots.get(slot as usize) {
+            Some(place) if place.tenant.serial == serial => self.slots.get_mut(slot as usize),
+            _ => self.moved_tenant(serial),
+        }
+    }
+
+    #[cold]
+    fn moved_tenant(&mut self, serial: u64) -> Option<&mut Place> {
+        let slot = self.moved_to(serial)?;
         self.slots.get_mut(slot as usize).filter(|place| place.tenant.serial == serial)
     }
 
     /// The live blocks in the slots, in no order: where each begins, its length and its serial.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let here = self.slots.iter().filter(|_| self.in_slots);
+        let here = self.slots.iter().filter(|_| self.in_slots());
         let live = here.filter(|place| place.tenant.serial != 0 && !place.tenant.parked);
         live.map(|place| (place.entry.start, place.entry.size, place.tenant.serial))
     }

@@ -163,7 +163,7 @@ impl Program {
         let touched = self.touched();
         assert!(touched.is_subset(&self.backed), "what has blocks stays backed");
         let mut empty = self.backed.difference(&touched);
-        let is_kept = |&page: &u64| self.planned.in_slots && self.planned.pages.is_spare(page);
+        let is_kept = |&page: &u64| self.planned.in_slots() && self.planned.pages.is_spare(page);
         assert!(empty.all(is_kept) || self.planned.follows, "what is empty goes back, or is kept");
     }
 
@@ -354,7 +354,7 @@ fn what_outlives_its_iteration_takes_turns() {
         job.end();
         places.push(job.places[1]);
         // In the first that follow the plan, what lies where it did before is in the way.
-        assert!(round < 4 || job.planned() == 3 && job.planned.in_slots, "{round}");
+        assert!(round < 4 || job.planned() == 3 && job.planned.in_slots(), "{round}");
     }
     assert_eq!(places[4], places[6]);
     assert_eq!(places[5], places[7]);

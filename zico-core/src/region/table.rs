@@ -1,6 +1,5 @@
 //! All regions, and which of them are nobody's.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Index;
 
@@ -15,12 +14,20 @@ const NOBODY: JobKey = 0;
 pub(crate) struct Regions<M> {
     entries: Vec<Region<M>>,
     /// Free, with memory: by the job that had them last, as long as it is there.
-    idle: BTreeMap<JobKey, Set>,
+    idle: Vec<Idle>,
     /// Free, without.
     absent: Set,
     closed: Set,
     /// How many have memory.
     created: usize,
+}
+
+/// Free regions with memory that a job had last.
+#[derive(Default)]
+struct Idle {
+    /// None of the jobs that are there, if none has the place of another one.
+    job: JobKey,
+    regions: Set,
 }
 
 /// Which set a region is in.
@@ -56,7 +63,7 @@ impl<M> Regions<M> {
     pub(crate) fn new(count: usize) -> Self {
         let mut regions = Self {
             entries: Vec::with_capacity(count),
-            idle: BTreeMap::from([(NOBODY, Set::default())]),
+            idle: alloc::vec![Idle::default()],
             absent: Set::default(),
             closed: Set::default(),
             created: 0,
@@ -91,14 +98,32 @@ impl<M> Regions<M> {
 
     /// A job may come to have regions.
     pub(crate) fn join(&mut self, job: JobKey) {
-        self.idle.entry(job).or_default();
+        // The first place is nobody's, and stays so.
+        let vacant = self.idle.iter().skip(1).position(|idle| idle.job == NOBODY);
+        let new = Idle { job, regions: Set::default() };
+        match vacant {
+            Some(before) => self.idle[before + 1] = new,
+            None => self.idle.push(new),
+        }
     }
 
     /// It never will again: what it had is any other's. O(regions / 64).
     pub(crate) fn leave(&mut self, job: JobKey) {
-        let left = self.idle.remove(&job).filter(|_| job != NOBODY).unwrap_or_default();
-        let nobodys = self.idle.entry(NOBODY).or_default();
-        left.from(0).for_each(|region| nobodys.put(region, true));
+        let home = self.home_of(job);
+        if home == 0 {
+            return;
+        }
+        let left = core::mem::take(&mut self.idle[home]).regions;
+        for region in left.from(0) {
+            self.entries[region].home = 0;
+            self.idle[0].regions.put(region, true);
+        }
+    }
+
+    /// Where the idle regions of a job are; nobody's are first.
+    #[inline]
+    fn home_of(&self, job: JobKey) -> usize {
+        self.idle.iter().position(|idle| idle.job == job).unwrap_or(0)
     }
 
     /// Gives a region memory, or takes it away.
@@ -126,9 +151,10 @@ impl<M> Regions<M> {
         match kind {
             Kind::Used => {}
             Kind::Idle => {
-                let last = self.entries[region].last;
-                let key = if self.idle.contains_key(&last) { last } else { NOBODY };
-                self.idle.entry(key).or_default().put(region, member);
+                if member {
+                    self.entries[region].home = self.home_of(self.entries[region].last);
+                }
+                self.idle[self.entries[region].home].regions.put(region, member);
             }
             Kind::Absent => self.absent.put(region, member),
             Kind::Closed => self.closed.put(region, member),
@@ -155,20 +181,25 @@ impl<M> Regions<M> {
 
     /// Free regions that have memory, from this one on, in order. Each takes O(jobs).
     pub(crate) fn idle(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
-        let next = |from: usize| self.idle.values().filter_map(|set| set.from(from).next()).min();
+        let next =
+            |from: usize| self.idle.iter().filter_map(|idle| idle.regions.from(from).next()).min();
         core::iter::successors(next(from), move |&last| next(last + 1))
     }
 
     /// Free regions that have memory and that the job had last, or nobody who is there.
     pub(crate) fn idle_of(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
-        [job, NOBODY].into_iter().filter_map(|key| self.idle.get(&key)).flat_map(|set| set.from(0))
+        let home = self.home_of(job);
+        let nobodys = Some(&self.idle[0]).filter(|_| home != 0);
+        core::iter::once(&self.idle[home]).chain(nobodys).flat_map(|idle| idle.regions.from(0))
     }
 
     /// Free regions that have memory and that other jobs had last. They begin with another one's for each
     /// job, so that they do not all take from the same.
     pub(crate) fn idle_of_others(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
-        let others = self.idle.range(job + 1..).chain(self.idle.range(NOBODY + 1..job));
-        others.flat_map(|(_, set)| set.from(0))
+        let home = self.home_of(job).max(1).min(self.idle.len());
+        let (before, after) = self.idle.split_at(home);
+        let others = after.iter().skip(1).chain(before.iter().skip(1));
+        others.flat_map(|idle| idle.regions.from(0))
     }
 
     /// Free regions without memory.
@@ -183,7 +214,7 @@ impl<M> Regions<M> {
 
     /// How many of these have memory.
     pub(crate) fn idle_count(&self) -> usize {
-        self.idle.values().map(Set::len).sum()
+        self.idle.iter().map(|idle| idle.regions.len()).sum()
     }
 
     /// How many have memory, whoever has them.
