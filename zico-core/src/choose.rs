@@ -28,7 +28,7 @@ use crate::sync::Arc;
 use crate::want::Want;
 
 /// Beside as many as there are pages, the most free regions that are looked at for the best.
-const LOOKED_AT: usize = 256;
+const LOOKED_AT: usize = 64;
 
 /// So many sorts of pages, by when they are in use, are looked at apart.
 const MOST_SORTS: usize = 64;

@@ -47,6 +47,14 @@ pub enum Call {
     LeaseHandedOver,
     /// An allocation of a page, n live blocks of a page beside it
     LeaseBeside,
+    /// An allocation of a page that is mapped anew, n regions free that the job had last
+    LeaseOfOwn,
+    /// The same, n regions free that another job had last
+    LeaseOfOthers,
+    /// The same, n regions that the job has given up and the device has yet to pass
+    LeaseDraining,
+    /// A decision on eight jobs in a pool of n regions, of which seven hold half
+    Decide,
     /// A free of a block of n pages
     Free,
     /// A free of a block of a page, n live ones beside it
@@ -88,6 +96,9 @@ impl Call {
     pub const fn bound(self) -> Bound {
         match self {
             Self::LeaseBeside | Self::FreeBeside | Self::RecordUse => Bound::Constant,
+            Self::LeaseOfOwn | Self::LeaseOfOthers | Self::LeaseDraining | Self::Decide => {
+                Bound::Constant
+            }
             Self::End | Self::EndShort => Bound::Sorting,
             _ => Bound::Linear,
         }
@@ -115,6 +126,8 @@ impl Call {
             }
             Self::LeaseHandedOver => lease_handed_over(n),
             Self::LeaseBeside | Self::FreeBeside => beside(self, n),
+            Self::LeaseOfOwn | Self::LeaseOfOthers | Self::LeaseDraining => lease_anew(self, n),
+            Self::Decide => decide(n),
             Self::Free => {
                 let (_, job) = job(n)?;
                 let block = job.alloc(pages(n))?;
@@ -238,6 +251,43 @@ fn lease_handed_over(n: usize) -> Outcome<()> {
     started(&second)?;
     measured(&mut || second.alloc(pages(n)))?;
     check(pool.snapshot().counts.creates == n as u64)
+}
+
+/// A page that is mapped anew, where n regions have been given up.
+fn lease_anew(call: Call, n: usize) -> Outcome<()> {
+    let (pool, job) = job(n)?;
+    let other = pool.join("other", 2)?;
+    let block = job.alloc(pages(n))?;
+    pool.device().set_busy(call == Call::LeaseDraining);
+    job.free(block)?;
+    job.end()?;
+    pool.poll()?;
+    let taker = if call == Call::LeaseOfOthers { &other } else { &job };
+    started(taker)?;
+    let page = Request::new(GRANULARITY, Lifetime::Transient);
+    measured(&mut || taker.alloc(page))?;
+    pool.device().set_busy(false);
+    check(pool.snapshot().counts.creates == n as u64)
+}
+
+/// The eighth job asks to start while seven run.
+fn decide(n: usize) -> Outcome<()> {
+    let pool = pool(n)?;
+    let join = |i: u64| pool.join("job", i + 1);
+    let jobs: Vec<Job<NullDevice>> = (0..8).map(join).collect::<Result<_, _>>()?;
+    for job in jobs.iter().cycle().take(24) {
+        started(job)?;
+        let block = job.alloc(pages(n / 16))?;
+        job.free(block)?;
+        job.end()?;
+        pool.poll()?;
+    }
+    for job in &jobs[..7] {
+        started(job)?;
+        job.alloc(pages(n / 16))?;
+    }
+    let begun = measured(&mut || jobs[7].begin())?;
+    check(begun == Begin::Started && pool.snapshot().jobs.len() == 8)
 }
 
 /// One block more or less, of a page, where the job has n.

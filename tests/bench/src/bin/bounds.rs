@@ -9,6 +9,8 @@
 //! ```text
 //! cargo run --release -p zico-bench --bin bounds                # needs valgrind; 3 minutes
 //! cargo run --release -p zico-bench --bin bounds -- trim free   # some of them
+//! # In pools of 4, 80 and 192 GiB, of 2 MiB each:
+//! cargo run --release -p zico-bench --bin bounds -- -n 2048,40960,98304 lease-of-own decide
 //! ```
 
 use std::error::Error;
@@ -23,6 +25,10 @@ use zico_bench::table::table;
 struct Args {
     /// Which [default: all but the toy]
     calls: Vec<Call>,
+
+    /// Counts for each n of these, and not for n, 4n and 16n
+    #[arg(short, value_delimiter = ',')]
+    n: Vec<usize>,
 
     /// Makes the call with this n, as it is measured, and prints nothing
     #[arg(long, hide = true)]
@@ -41,6 +47,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let all: Vec<Call> =
         Call::value_variants().iter().copied().filter(|&call| call != Call::Toy).collect();
     let calls = if args.calls.is_empty() { &all } else { &args.calls };
+    if !args.n.is_empty() {
+        return print_counts(calls, &args.n);
+    }
     let header = ["call", "n", "at n", "at 4n", "at 16n", "of each", "growth", "at most"];
     let mut rows = table(&header);
     let mut broken = Vec::new();
@@ -70,6 +79,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     eprintln!("beyond their bounds: {}", broken.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+/// The counts for some n.
+fn print_counts(calls: &[Call], sizes: &[usize]) -> Result<ExitCode, Box<dyn Error>> {
+    let header = [String::from("call")].into_iter().chain(sizes.iter().map(|n| format!("n = {n}")));
+    let header: Vec<String> = header.collect();
+    let mut rows = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    for &call in calls {
+        eprintln!("{}", name(call));
+        let mut row = vec![help(call)];
+        for &n in sizes {
+            row.push(count(call, n)?.to_string());
+        }
+        rows.add_row(row);
+    }
+    println!("{rows}");
+    Ok(ExitCode::SUCCESS)
 }
 
 fn name(call: Call) -> String {
