@@ -34,9 +34,6 @@ pub enum Aim {
 /// An iteration is short beside one that takes so many times as long.
 const MANY: u64 = 8;
 
-/// A start before the waves fit pays if the iteration gets on for so manieth a part of the time.
-const PAYS: u64 = 8;
-
 /// Start at the first moment from which all waves fit together (the default).
 ///
 /// The smallest delay d >= 0 such that for all t: own(t) + sum over the running iterations of
@@ -55,14 +52,15 @@ const PAYS: u64 = 8;
 /// *Before it fits* an iteration starts beside one that is past its peak
 /// ([`TickTock`](super::TickTock)): from there on the other one only gives up memory, so it never has to
 /// wait, and the newcomer gets on as far as there is memory instead of waiting outside. That is worth up
-/// to a tenth (resnet50 + bert-base at f = 0.5: 1.57 against 1.44), where three things hold:
+/// to a tenth (resnet50 + bert-base at f = 0.5: 1.57 against 1.44), where two things hold:
 ///
 /// * Only one iteration runs. What is gained is work beside it; beside two there is little left to gain.
 /// * No other job would fit before the newcomer does, whether it waits or is between two iterations. What
 ///   the newcomer holds while it waits inside would be missing to that one.
-/// * It pays. Memory that passes to an iteration piece by piece costs its host calls of the device, and
-///   an iteration that soon waits inside has nothing of it. So by the time at which it would fit it has to
-///   have come an eighth as far as one that never waits.
+///
+/// That it must also get on by some share of the time was tried, and costs more than it gains: what a
+/// wave says that the other one holds is never less than what it does hold, so who waits inside gets on
+/// earlier than that (pairs lose up to 6% if it has to get on for an eighth of the time).
 ///
 /// With no such start where there is a third job, 27 triples at f = 0.1 come to 0.7% less on average and
 /// up to 10% (gcn + unet + whisper-tiny); with every start past a peak to 4% less.
@@ -82,8 +80,6 @@ const PAYS: u64 = 8;
 pub struct TimeShift {
     aim: Aim,
     sum: Sum,
-    /// What iterations can have beside those that room is kept for.
-    room: Regions,
     /// Of each job, whether room is kept for it.
     aside: Vec<bool>,
 }
@@ -115,7 +111,7 @@ impl Policy for TimeShift {
             Some(delay) => Verdict::After(delay),
             None => Verdict::AfterAnEnd,
         };
-        let early = self.early(own, view, fits);
+        let early = self.early(view, fits);
         early.map_or(
             fits,
             |delay| if delay.is_zero() { Verdict::Start } else { Verdict::After(delay) },
@@ -131,20 +127,15 @@ impl TimeShift {
     }
 
     /// When the candidate may start before it fits: when the one iteration that runs is past its peak,
-    /// if the candidate gets on until it fits, and no other job would fit sooner.
-    fn early(&mut self, own: &Profile, view: &View<'_>, fits: Verdict) -> Option<Ticks> {
+    /// if no other job would fit sooner.
+    fn early(&mut self, view: &View<'_>, fits: Verdict) -> Option<Ticks> {
         let fits = fits.promise()?;
         let mut running = view.running();
         let one = running.next()?;
         // What has only declared its maximum has no peak that it could be past.
         let other = measured(one).filter(|_| running.next().is_none())?;
         let falls = other.crest_begins().saturating_sub(one.position());
-        let outside = fits.checked_sub(falls).filter(|outside| !outside.is_zero())?;
-        let inside = progress(own, &mut self.sum, view, self.room, (falls, fits));
-        // Of what has only declared its maximum nobody knows when it comes to that.
-        let pays = measured(view.own()).is_none()
-            || inside.value().saturating_mul(PAYS) >= outside.value();
-        (pays && self.fits_first(view, fits)).then_some(falls)
+        (falls < fits && self.fits_first(view, fits)).then_some(falls)
     }
 
     /// Whether no other job, beside the one that runs, would fit before the candidate does. One that is
@@ -166,7 +157,6 @@ impl TimeShift {
         let low = view.room.checked_sub(own.peak())?;
         let kept = self.set_aside(own, view, low);
         let (room, low) = (view.room.saturating_sub(kept), low.saturating_sub(kept));
-        self.room = room;
         let mut sum = core::mem::take(&mut self.sum);
         sum.begin(self.others(view), low);
         let delay = if sum.is_low() { Ticks::ZERO } else { first_fit(own, &mut sum, view, room) };
@@ -218,39 +208,6 @@ fn is_ahead(own: &Profile, view: &View<'_>) -> bool {
 /// The most that an iteration takes. Nothing where that is not measured.
 fn peak(job: &Tenant) -> Regions {
     measured(job).map_or(Regions::ZERO, Profile::peak)
-}
-
-/// How far an iteration that starts after `from` has come after `until`, if it waits wherever the others
-/// leave it too little. O(steps of `own` + pieces).
-fn progress(
-    own: &Profile,
-    sum: &mut Sum,
-    view: &View<'_>,
-    room: Regions,
-    (from, until): (Ticks, Ticks),
-) -> Ticks {
-    sum.extend_to(view, until);
-    let steps = own.steps();
-    let (mut now, mut piece) = (from, 0);
-    for (i, step) in steps.iter().enumerate() {
-        let end = steps.get(i + 1).map_or(own.length(), |next| next.at);
-        let mut at = step.at;
-        while at < end {
-            piece = sum.piece_after(now, piece);
-            let (until_then, demand) = sum.piece(piece).unwrap_or((until, Regions::ZERO));
-            let until_then = until_then.min(until);
-            if until_then <= now {
-                return at;
-            }
-            if demand <= room.saturating_sub(step.demand) {
-                let done = until_then.saturating_sub(now).min(end.saturating_sub(at));
-                (at, now) = (at.saturating_add(done), now.saturating_add(done));
-            } else {
-                now = until_then;
-            }
-        }
-    }
-    own.length()
 }
 
 /// The smallest delay at which an iteration fits beside others, if it does when they are over.

@@ -124,11 +124,6 @@ impl Sum {
         first + before.count()
     }
 
-    /// When a piece ends, and what they take until then from the end of the one before.
-    pub(super) fn piece(&self, piece: usize) -> Option<(Ticks, Regions)> {
-        self.pieces.get(piece).map(|piece| (piece.end, piece.demand))
-    }
-
     /// The end of the last of the pieces from `first` on that takes more than `left` and begins before
     /// `to`. The first one ends after the window begins.
     pub(super) fn last_conflict(&self, first: usize, to: Ticks, left: Regions) -> Option<Ticks> {

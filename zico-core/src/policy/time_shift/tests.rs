@@ -50,38 +50,6 @@ fn no_other_job_may_fit_before_one_that_starts_before_it_fits() {
     }
 }
 
-/// A newcomer that gets on for so many of the ticks until it fits, and waits inside for the others.
-#[test]
-fn a_start_before_it_fits_has_to_pay() {
-    let other = running(&[(10, 1), (80, 6), (10, 2)], 10);
-    for (inside, expected) in [(0, after(80)), (8, after(80 - 8)), (9, Verdict::Start)] {
-        let wave = [(inside, 1), (60, 5)];
-        let jobs = [other.clone(), waiting(if inside == 0 { &wave[1..] } else { &wave })];
-        assert_eq!(of(&jobs), expected, "{inside} inside");
-    }
-}
-
-#[test]
-fn how_far_an_iteration_gets_that_waits_inside() {
-    let of = |own: &Steps, other: &Steps, between: (u64, u64)| {
-        let jobs = [running(other, 0), waiting(own)];
-        let view = View::new(Regions::new(8), &jobs, 1);
-        let own = view.known().unwrap();
-        let (mut sum, (from, until)) = (Sum::default(), between);
-        sum.begin([(0, &jobs[0])].into_iter(), Regions::ZERO);
-        let between = (Ticks::new(from), Ticks::new(until));
-        progress(own, &mut sum, &view, Regions::new(8), between).value()
-    };
-    let falling: &Steps = &[(10, 7), (10, 5), (10, 3)];
-    assert_eq!(of(&[(5, 1), (9, 3), (30, 5)], falling, (0, 30)), 5 + 9 + 10, "waits twice");
-    assert_eq!(of(&[(5, 1), (9, 3), (30, 5)], falling, (0, 8)), 5);
-    assert_eq!(of(&[(5, 1), (9, 3), (30, 5)], falling, (8, 30)), 5 + 9 + 8);
-    assert_eq!(of(&[(30, 2)], falling, (0, 30)), 20);
-    assert_eq!(of(&[(4, 8)], falling, (0, 30)), 0);
-    assert_eq!(of(&[(4, 8)], falling, (0, 32)), 2, "nobody is left");
-    assert_eq!(of(&[(4, 8)], falling, (0, 99)), 4, "to its end and no further");
-}
-
 #[test]
 fn each_aim_has_its_order_and_fairness_waits_for_those_behind() {
     let (low, short) = (waiting(&[(90, 2)]), waiting(&[(10, 6)]));
