@@ -75,6 +75,16 @@ fn a_decision_allocates_nothing() {
         let count = allocations(|| (50..100).for_each(|moment| _ = decide(moment, room)));
         assert_eq!(count, 0, "with room for {room} regions");
     }
+    // Where one runs, the others that wait are looked at as well.
+    jobs[2..].iter_mut().for_each(|job| job.activity = Activity::Waiting);
+    let mut decide = |moment: u32, room: u32| {
+        jobs[1].progress = Progress::new(moment * 37 % 2000);
+        policy.decide(&View::new(Regions::new(room), &jobs, 0))
+    };
+    for room in [120, 150, 200] {
+        let count = allocations(|| (0..50).for_each(|moment| _ = decide(moment, room)));
+        assert_eq!(count, 0, "one runs, with room for {room} regions");
+    }
 }
 
 #[test]

@@ -76,6 +76,8 @@ pub(crate) struct Account<D: Device> {
     pub(crate) passed_over: u32,
     /// The memory that its iterations have had, times how long.
     pub(crate) used: MemoryTime,
+    /// How long they have taken, waiting left out.
+    pub(crate) served: Ticks,
     /// What was charged to it when it was last looked at in an iteration, and when that was.
     metered: Option<(Ticks, u32)>,
     /// What its next or running iteration is expected to do.
@@ -132,6 +134,7 @@ impl<D: Device> Account<D> {
             cap: u32::MAX,
             passed_over: 0,
             used: MemoryTime::ZERO,
+            served: Ticks::ZERO,
             metered: None,
             outlook: Outlook::of(terms.declared),
             iterations: 0,
@@ -214,6 +217,7 @@ impl<D: Device> Account<D> {
             ephemeral: Regions::new(self.ephemeral()),
             priority: self.terms.priority,
             used: self.used,
+            served: self.served,
             // One that goes on for longer than it has said may go on for ever.
             remaining: iterations
                 .and_then(|all| all.checked_sub(self.iterations))
@@ -418,6 +422,7 @@ impl<D: Device> Account<D> {
             return false;
         };
         let length = run.elapsed(now, self.stall.take().as_ref());
+        self.served = self.served.saturating_add(length);
         self.has_moved();
         let exceeded = run.exceeded;
         let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);

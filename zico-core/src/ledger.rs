@@ -140,7 +140,9 @@ impl<D: Device> Ledger<D> {
             return false;
         }
         // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
-        self.accounts.values_mut().for_each(|account| account.used = MemoryTime::ZERO);
+        for account in self.accounts.values_mut() {
+            (account.used, account.served) = (MemoryTime::ZERO, Ticks::ZERO);
+        }
         self.accounts.insert(key, account);
         self.regions.join(key);
         self.share_out();

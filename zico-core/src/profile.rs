@@ -32,6 +32,14 @@ pub struct Step {
 }
 
 impl Step {
+    /// What the iteration is expected to hold: what it has leased, and half of what drains. A profile has
+    /// the most that drained in each step, which by and by comes back within it.
+    #[must_use]
+    pub fn expected(&self) -> Regions {
+        let drains = self.demand.saturating_sub(self.leased);
+        self.leased.saturating_add(Regions::new(drains.value() / 2))
+    }
+
     /// Takes the larger of each.
     fn raise(&mut self, other: &Self) {
         self.demand = self.demand.at_least(other.demand);
@@ -77,8 +85,10 @@ pub struct Profile {
     crest: (Ticks, Ticks),
     /// For each step the most that is leased from there to the end.
     ahead: Vec<Regions>,
-    /// The same of what is charged.
+    /// The same of what is charged ...
     demand_ahead: Vec<Regions>,
+    /// ... and of what is expected.
+    expected_ahead: Vec<Regions>,
     operations: Progress,
     length: Ticks,
 }
@@ -92,7 +102,8 @@ impl Profile {
         let crest = (start(highest), start(highest.saturating_add(1)));
         let ahead = suffix_maxima(&steps, |step| step.leased);
         let demand_ahead = suffix_maxima(&steps, |step| step.demand);
-        Self { steps, peak, crest, ahead, demand_ahead, operations, length }
+        let expected_ahead = suffix_maxima(&steps, Step::expected);
+        Self { steps, peak, crest, ahead, demand_ahead, expected_ahead, operations, length }
     }
 
     /// An iteration of these steps, in order of progress and time, that makes `operations` operations
@@ -171,6 +182,17 @@ impl Profile {
     /// The largest demand from a step to the end of the iteration.
     pub(crate) fn demand_ahead(&self, step: usize) -> Regions {
         self.demand_ahead.get(step).copied().unwrap_or_default()
+    }
+
+    /// The largest that is [expected](Step::expected), in regions beside the persistent ones.
+    #[must_use]
+    pub fn expected_peak(&self) -> Regions {
+        self.expected_ahead(0)
+    }
+
+    /// The largest that is expected from a step to the end of the iteration.
+    pub(crate) fn expected_ahead(&self, step: usize) -> Regions {
+        self.expected_ahead.get(step).copied().unwrap_or_default()
     }
 
     /// The job's claim: the most that an iteration comes to hold leased, in regions beside the

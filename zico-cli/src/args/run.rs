@@ -142,6 +142,10 @@ impl MachineArgs {
 pub enum PolicyName {
     /// Start when the waves fit together (time shift)
     Zico,
+    /// The same, for throughput more than for fairness
+    ZicoThroughput,
+    /// The same, for fairness more than for throughput: each job gets on alike
+    ZicoFairness,
     /// Start when the peak fits beside the most that the others may still come to hold
     Conservative,
     /// Zico as published: sampled waves, up to the end of the other's iteration
@@ -168,6 +172,8 @@ impl From<PolicyName> for PolicyKind {
     fn from(name: PolicyName) -> Self {
         match name {
             PolicyName::Zico => Self::Zico,
+            PolicyName::ZicoThroughput => Self::ZicoThroughput,
+            PolicyName::ZicoFairness => Self::ZicoFairness,
             PolicyName::Conservative => Self::Conservative,
             PolicyName::ModelBased => Self::ModelBased,
             PolicyName::TickTock => Self::TickTock,

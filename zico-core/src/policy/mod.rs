@@ -41,7 +41,7 @@ pub use model_based::ModelBased;
 pub use partition::Static;
 pub use spatial::Spatial;
 pub use tick_tock::TickTock;
-pub use time_shift::TimeShift;
+pub use time_shift::{Aim, TimeShift};
 pub use unmanaged::Unmanaged;
 
 use alloc::sync::Arc;
@@ -68,6 +68,8 @@ pub struct Tenant {
     pub priority: i32,
     /// The memory its iterations have had, times how long, since a job last joined.
     pub used: MemoryTime,
+    /// How long its iterations have taken, waiting left out, since a job last joined.
+    pub served: Ticks,
     /// How many iterations it still has to do, if it has said so.
     pub remaining: Option<u64>,
     /// What is always there for it.

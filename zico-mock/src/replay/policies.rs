@@ -1,7 +1,7 @@
 //! The policies by name.
 
 use zico_core::policy::{
-    Conservative, Exclusive, Lanes, ModelBased, Order, Policy, Spatial, Static, TickTock,
+    Aim, Conservative, Exclusive, Lanes, ModelBased, Order, Policy, Spatial, Static, TickTock,
     TimeShift, Unmanaged,
 };
 
@@ -11,6 +11,10 @@ pub enum PolicyKind {
     /// zico's time shift.
     #[default]
     Zico,
+    /// The same for throughput more than for fairness.
+    ZicoThroughput,
+    /// The same for fairness more than for throughput.
+    ZicoFairness,
     /// What may still come has to fit at once.
     Conservative,
     /// Zico as published: sampled profiles, one by one.
@@ -34,7 +38,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// All of them.
+    /// All of them, zico as it is unless told otherwise.
     pub const ALL: [Self; 11] = [
         Self::Zico,
         Self::Conservative,
@@ -49,11 +53,16 @@ impl PolicyKind {
         Self::Unmanaged,
     ];
 
+    /// zico's aims, from throughput to fairness.
+    pub const AIMS: [Self; 3] = [Self::ZicoThroughput, Self::Zico, Self::ZicoFairness];
+
     /// The policy.
     #[must_use]
     pub fn policy(self) -> Box<dyn Policy> {
         match self {
             Self::Zico => Box::new(TimeShift::default()),
+            Self::ZicoThroughput => Box::new(TimeShift::new(Aim::Throughput)),
+            Self::ZicoFairness => Box::new(TimeShift::new(Aim::Fairness)),
             Self::Conservative => Box::new(Conservative),
             Self::ModelBased => Box::new(ModelBased),
             Self::TickTock => Box::new(TickTock),

@@ -47,6 +47,40 @@ impl Graph {
         self.solve().0
     }
 
+    /// The largest gain over cost of any cycle, and how often an iteration of each job ends in it, over
+    /// what it costs.
+    pub(super) fn best_mix<const JOBS: usize>(&self) -> (f64, [f64; JOBS]) {
+        let into = self.reversed();
+        let mut policy: Vec<usize> = (0..self.len()).map(|state| self.first[state]).collect();
+        let (mut best, mut mix) = (f64::NEG_INFINITY, [0.0; JOBS]);
+        loop {
+            let (ratio, root) = self.best_cycle(&policy);
+            if ratio > best {
+                (best, mix) = (ratio, self.mix(&policy, root));
+            }
+            let worth = self.lead_to(root, best, &mut policy, &into);
+            if !self.improve(best, &worth, &mut policy) {
+                return (best, mix);
+            }
+        }
+    }
+
+    /// How often an iteration of each job ends in the cycle from `root`, over what that costs.
+    fn mix<const JOBS: usize>(&self, policy: &[usize], root: usize) -> [f64; JOBS] {
+        let (mut ended, mut cost, mut state) = ([0.0; JOBS], 0.0, root);
+        loop {
+            let edge = self.edges[policy[state]];
+            for (job, ended) in ended.iter_mut().enumerate() {
+                *ended += f64::from(edge.ended >> job & 1);
+            }
+            cost += edge.cost;
+            state = edge.to as usize;
+            if state == root {
+                return ended.map(|ended| ended / cost);
+            }
+        }
+    }
+
     /// The largest gain over cost of any cycle, and what each state is worth: what the best way on from
     /// there gains beyond that ratio times what it costs, beside the other states.
     pub(super) fn solve(&self) -> (f64, Vec<f64>) {

@@ -32,6 +32,11 @@ const JOBS: usize = 3;
 /// How many cells are tried to find one that divides all lengths well.
 const TRIES: u64 = 200;
 
+/// How [`bound_with_shares`] looks for weights.
+const ROUNDS: usize = 2;
+const HALVINGS: u32 = 8;
+const MOST_EXTRA: f64 = 4.0;
+
 /// Between what the optimum lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
@@ -59,6 +64,44 @@ pub fn bounds(case: &Case, states: u32) -> Option<Bounds> {
     }
     let on = |side| Grid::new(case, cell(case, states, side)?, side)?.best();
     Some(Bounds { below: on(Side::Below).unwrap_or(0.0), above: on(Side::Above)? })
+}
+
+/// Of jobs in their order, their rates over their rates alone.
+pub type Shares = [f64; JOBS];
+
+/// The best schedule on the grid that can be done, and what it gives each job.
+#[must_use]
+pub fn best_shares(case: &Case, states: u32) -> Option<(f64, Shares)> {
+    Grid::new(case, cell(case, states, Side::Below)?, Side::Below)?.weighted([1.0; JOBS])
+}
+
+/// A bound from above on what schedules reach in which each job has at least so much of its rate alone.
+///
+/// Work of a job that would have less counts more: for any such extra weights e no schedule reaches more
+/// than max of sum (1 + e) rate, less `least` times sum e (Lagrange). The weights are found by halving, one
+/// job after the other; where they are not the best ones the bound is only less sharp.
+#[must_use]
+pub fn bound_with_shares(case: &Case, states: u32, least: f64) -> Option<f64> {
+    let mut grid = Grid::new(case, cell(case, states, Side::Above)?, Side::Above)?;
+    let (mut bound, mut extra) = (f64::INFINITY, [0.0; JOBS]);
+    let mut with = |extra: &Shares| {
+        let (value, shares) = grid.weighted(extra.map(|extra| 1.0 + extra))?;
+        bound = bound.min(value - least * extra.iter().sum::<f64>());
+        Some(shares)
+    };
+    for job in (0..ROUNDS).flat_map(|_| 0..case.waves.len()) {
+        extra[job] = 0.0;
+        let (mut low, mut high) = (0.0, MOST_EXTRA);
+        if with(&extra)?[job] >= least {
+            continue;
+        }
+        for _ in 0..HALVINGS {
+            extra[job] = 0.5 * (low + high);
+            let enough = with(&extra)?[job] >= least;
+            *(if enough { &mut high } else { &mut low }) = extra[job];
+        }
+    }
+    Some(bound)
 }
 
 /// Lengths in cells.
@@ -97,6 +140,8 @@ struct Grid {
     demand: [Vec<u32>; JOBS],
     /// What a cell of each job counts.
     gain: [f64; JOBS],
+    /// So much more than its work.
+    weight: [f64; JOBS],
     /// What a cell costs in which so many run.
     cost: [f64; JOBS + 1],
 }
@@ -109,6 +154,7 @@ impl Grid {
             cells: [0; JOBS],
             demand: [const { Vec::new() }; JOBS],
             gain: [0.0; JOBS],
+            weight: [1.0; JOBS],
             cost: [0, 1, 2, 3].map(|running| cell as f64 * case.stretch(running)),
         };
         for (job, wave) in case.waves.iter().enumerate() {
@@ -122,6 +168,20 @@ impl Grid {
     }
 
     fn best(&self) -> Option<f64> {
+        Some(self.graph()?.best_ratio())
+    }
+
+    /// The best schedule if work of each job counts `weight` times, and each job's rate over its rate
+    /// alone in it.
+    fn weighted(&mut self, weight: [f64; JOBS]) -> Option<(f64, [f64; JOBS])> {
+        self.weight = weight;
+        let (ratio, mix) = self.graph()?.best_mix::<JOBS>();
+        let mut rates = [0.0; JOBS];
+        (0..self.jobs).for_each(|job| rates[job] = mix[job] * self.length(job));
+        Some((ratio, rates))
+    }
+
+    fn graph(&self) -> Option<Graph> {
         let mut places = vec![self.cells];
         let mut numbers = HashMap::from([(self.cells, 0_u32)]);
         let mut graph = Graph::default();
@@ -142,7 +202,7 @@ impl Grid {
             }
             graph.push(edges);
         }
-        Some(graph.best_ratio())
+        Some(graph)
     }
 
     /// What an iteration counts.
@@ -177,7 +237,8 @@ impl Grid {
             }
             for job in running() {
                 place[job] += 1;
-                edge.gain += self.gain[job];
+                edge.gain += self.gain[job] * self.weight[job];
+                edge.ended |= u8::from(place[job] == self.cells[job]) << job;
             }
             edge.cost += self.cost[running().count()];
         }

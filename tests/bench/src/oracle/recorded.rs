@@ -1,13 +1,14 @@
 //! The waves of recorded jobs.
 
 use std::error::Error;
+use std::sync::Arc;
 
-use zico_core::{Begin, Block, Bytes, Job, Pool, PoolConfig, Request, Ticks};
-use zico_mock::replay::Machine;
+use zico_core::{Begin, Block, Bytes, Device, Job, Pool, PoolConfig, Profile, Request, Ticks};
+use zico_mock::replay::{Machine, Needs};
 use zico_mock::trace::{Step, Trace, TraceError};
 use zico_mock::{MockConfig, MockDevice};
 
-use super::Wave;
+use super::{Case, Wave};
 
 /// A job as the model has it.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Recorded {
     pub wave: Wave,
     /// The regions that it keeps between iterations.
     pub kept: u32,
+    /// What a pool learns of the iteration when each launch is done before the host goes on.
+    pub profile: Arc<Profile>,
 }
 
 /// The trace cut off after its second iteration, so that a replay repeats that one: what varies
@@ -42,12 +45,13 @@ pub fn recorded(
     let live = trace.stats().peak.value();
     let spare = Bytes::new((4 * live).next_multiple_of(region.value()));
     let device = MockDevice::new(MockConfig::new(spare))?;
-    let pool = Pool::new(device, PoolConfig::new(spare).region_size(region))?;
+    let pool = Pool::new(device.clone(), PoolConfig::new(spare).region_size(region))?;
     let job = pool.join(trace.name(), pool.device().add_stream())?;
     let blocks = vec![None; trace.blocks().len()];
-    let mut run = Run { job, blocks, scale: machine.time_scale, region, parts: Vec::new() };
+    let mut run = Run { job, device, blocks, scale: machine.time_scale, region, parts: Vec::new() };
     run.steps(trace.setup())?;
-    for iteration in trace.iterations().iter().take(2) {
+    let second = trace.iterations().iter().skip(1).take(1);
+    for iteration in trace.iterations().iter().take(2).chain(second.clone()).chain(second) {
         run.parts.clear();
         match run.job.begin()? {
             Begin::Started => run.steps(iteration.steps())?,
@@ -59,12 +63,46 @@ pub fn recorded(
     let held = run.job.held();
     let kept = run.regions(held.persistent.saturating_add(held.iteration));
     let parts = run.parts.iter().map(|&(work, leased)| (work, leased.saturating_sub(kept)));
-    Ok(Recorded { wave: Wave::new(parts), kept })
+    let learned = run.job.profile().ok_or("no iteration has ended")?;
+    // What has been given up is free at once.
+    let steps = learned.steps().iter().map(|step| zico_core::Step { demand: step.leased, ..*step });
+    let profile = Arc::new(Profile::of(steps, learned.operations(), learned.length()));
+    Ok(Recorded { wave: Wave::new(parts), kept, profile })
+}
+
+/// Jobs on the model, with no room yet, what they keep, in regions, and what a pool learns of each.
+///
+/// # Errors
+/// As [`recorded()`].
+pub fn model(
+    traces: &[Trace],
+    region: Bytes,
+    machine: &Machine,
+) -> Result<(Case, u32, Vec<Arc<Profile>>), Box<dyn Error>> {
+    let (mut waves, mut kept, mut profiles) = (Vec::new(), 0, Vec::new());
+    for trace in traces {
+        let job = recorded(trace, region, machine)?;
+        waves.push(job.wave);
+        kept += job.kept;
+        profiles.push(job.profile);
+    }
+    let utilisation = f64::from(machine.utilisation.permille()) / 1000.0;
+    Ok((Case { waves, room: 0, utilisation }, kept, profiles))
+}
+
+/// The regions that iterations can have at a budget, beside what jobs keep.
+///
+/// # Errors
+/// If there are more than fit in 32 bits.
+pub fn room(needs: &Needs, f: f64, kept: u32) -> Result<u32, Box<dyn Error>> {
+    let regions = needs.budget_at(f).value() / needs.region.value();
+    Ok(u32::try_from(regions)?.saturating_sub(kept))
 }
 
 /// A job under way.
 struct Run {
     job: Job<MockDevice>,
+    device: MockDevice,
     blocks: Vec<Option<Block>>,
     scale: f64,
     region: Bytes,
@@ -92,7 +130,9 @@ impl Run {
                 Step::Launch { work } => {
                     let held = self.job.held();
                     let leased = held.total().saturating_sub(held.draining);
-                    self.parts.push((scaled(work, self.scale), self.regions(leased)));
+                    let work = scaled(work, self.scale);
+                    self.parts.push((work, self.regions(leased)));
+                    self.device.advance_to(self.device.now().saturating_add(Ticks::new(work)));
                 }
                 Step::Phase(_) => {}
             }

@@ -145,8 +145,8 @@ impl Cursor {
     fn advance(&mut self, tenant: &Tenant) -> Option<Ticks> {
         let profile = tenant.profile.as_deref()?;
         let steps = profile.steps();
-        self.demand = steps.get(self.next)?.demand;
-        self.ahead = profile.demand_ahead(self.next);
+        self.demand = steps.get(self.next)?.expected();
+        self.ahead = profile.expected_ahead(self.next);
         self.next += 1;
         let end = steps.get(self.next).map_or(profile.length(), |next| next.at);
         Some(end.saturating_sub(self.from))

@@ -11,23 +11,71 @@ fn delay_of(own: &Steps, others: &[(&Steps, u32)], room: u32) -> Option<u64> {
     TimeShift::default().delay(view.known()?, &view).map(Ticks::value)
 }
 
+/// What zico says of the last of these jobs with room for seven regions.
+fn of(jobs: &[Tenant]) -> Verdict {
+    verdict(&mut TimeShift::default(), 7, jobs)
+}
+
 #[test]
-fn two_jobs_start_past_the_peak_and_three_when_they_fit() {
-    let job: &Steps = &[(10, 2), (10, 6), (10, 2)];
-    let of = |others: &[Tenant]| {
-        let jobs = [others, &[waiting(job)]].concat();
-        verdict(&mut TimeShift::default(), 7, &jobs)
+fn past_the_peak_of_the_one_that_runs_an_iteration_starts_before_it_fits() {
+    let job: &Steps = &[(10, 1), (10, 6), (10, 2)];
+    assert_eq!(of(&[running(job, 4), waiting(job)]), after(6), "the waves fit after 16");
+    assert_eq!(of(&[running(job, 10), waiting(job)]), Verdict::Start);
+    let declared = Tenant {
+        profile: Some(Profile::flat(Regions::new(5)).into()),
+        ..unknown(Activity::Running)
     };
-    assert_eq!(of(&[running(job, 4)]), after(6), "the waves fit after 16");
-    assert_eq!(of(&[running(job, 10)]), Verdict::Start);
-    assert_eq!(of(&[running(job, 10), running(job, 29)]), after(10));
+    assert!(matches!(of(&[declared, waiting(job)]), Verdict::After(_)), "it has no peak");
+    let large = waiting(&[(10, 8)]);
+    assert_eq!(of(&[running(job, 10), large]), Verdict::AfterAnEnd, "it never fits");
+}
+
+#[test]
+fn beside_two_that_run_it_starts_when_it_fits() {
+    let job: &Steps = &[(10, 1), (10, 6), (10, 2)];
+    assert_eq!(of(&[running(job, 10), running(&[(29, 1), (1, 0)], 29), waiting(job)]), after(10));
+}
+
+#[test]
+fn no_other_job_may_fit_before_one_that_starts_before_it_fits() {
+    let job: &Steps = &[(10, 1), (10, 6), (10, 2)];
+    let beside = |third: Tenant| of(&[running(job, 10), third, waiting(job)]);
     for activity in [Activity::Idle, Activity::Waiting] {
-        let third = Tenant { activity, ..waiting(job) };
-        assert_eq!(of(&[running(job, 10), third]), after(10), "{activity:?}");
+        let third = |steps: &Steps| Tenant { activity, ..waiting(steps) };
+        assert_eq!(beside(third(&[(10, 1)])), after(10), "{activity:?}: it fits now");
+        assert_eq!(beside(third(&[(10, 5), (10, 6)])), Verdict::Start, "{activity:?}: later");
+        assert_eq!(beside(third(job)), Verdict::Start, "{activity:?}: no sooner");
+        assert_eq!(beside(third(&[(10, 8)])), Verdict::Start, "{activity:?}: never");
+        assert_eq!(beside(unknown(activity)), Verdict::Start, "{activity:?}");
     }
-    assert_eq!(of(&[running(job, 10), unknown(Activity::Idle)]), Verdict::Start);
-    let small = [running(job, 10), waiting(&[(10, 8)])];
-    assert_eq!(verdict(&mut TimeShift::default(), 7, &small), Verdict::AfterAnEnd);
+}
+
+#[test]
+fn each_aim_has_its_order_and_fairness_waits_for_those_behind() {
+    let (low, short) = (waiting(&[(90, 2)]), waiting(&[(10, 6)]));
+    let order = |aim| TimeShift::new(aim).order(&low, &short);
+    assert_eq!(order(Aim::Throughput), Ordering::Less, "2 against 6");
+    assert_eq!(order(Aim::Balance), Ordering::Greater, "180 against 60");
+    assert_eq!(order(Aim::Fairness), Ordering::Equal);
+    let served = |ticks: u64, job: &Tenant| Tenant { served: Ticks::new(ticks), ..job.clone() };
+    let fair = || TimeShift::new(Aim::Fairness);
+    assert_eq!(fair().order(&served(5, &low), &served(4, &short)), Ordering::Greater);
+    let ahead_by = |ticks: u64, other: &Tenant| {
+        let jobs = [served(3, other), served(3 + ticks, &short)];
+        verdict(&mut fair(), 99, &jobs)
+    };
+    let other = running(&[(90, 2)], 5);
+    assert_eq!(ahead_by(10, &other), Verdict::Start, "by an iteration");
+    assert_eq!(ahead_by(11, &other), Verdict::AfterAnEnd);
+    for (activity, expected) in [
+        (Activity::Waiting, Verdict::AfterAnEnd),
+        // Nobody knows when it comes again.
+        (Activity::Idle, Verdict::Start),
+    ] {
+        let behind = Tenant { activity, ..low.clone() };
+        let jobs = [served(99, &other), behind, served(99, &short)];
+        assert_eq!(verdict(&mut fair(), 99, &jobs), expected, "{activity:?}");
+    }
 }
 
 #[test]
