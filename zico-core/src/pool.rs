@@ -31,13 +31,13 @@ use crate::zone::Zone;
 
 /// An arena's address range over the device's memory, which no budget exceeds.
 const SPREAD: u64 = 2;
-/// Where the size of a region is not given, a budget is divided into about so many at least, as long as
-/// they are no smaller than the device maps ...
-const REGIONS: u64 = 2048;
-/// ... and they are this large, as long as they are not too many: what CUDA maps at least. In larger ones small
-/// jobs waste more than 3% (docs/results.md), and no call takes longer for more regions.
-const REGION: Bytes = Bytes::mib(2);
-/// The most that are chosen: 256 GiB of [`REGION`]. An entry of the books takes some hundred bytes.
+/// Regions whose size is not given are the largest of these, in order: what the device maps at least; a part
+/// of the budget within 2 MiB, which CUDA maps at least ...
+const SMALL: (u64, Bytes) = (1 << 11, Bytes::mib(2));
+/// ... a smaller part within 4 MiB: half as many calls of the device for large blocks, while small jobs hold
+/// at most 2% more than their blocks, and with 8 MiB 4% (docs/results.md) ...
+const LARGE: (u64, Bytes) = (1 << 14, Bytes::mib(4));
+/// ... and what leaves no more regions than this: an entry of the books takes some hundred bytes.
 const CHOSEN_REGIONS: u64 = 1 << 17;
 /// How long others wait for a job that is between iterations and does nothing.
 const PATIENCE: Ticks = Ticks::millis(60_000);
@@ -122,12 +122,14 @@ impl PoolConfig {
         self
     }
 
-    /// The size of a region on a device of this granularity: as given, else about a 2048th of the
-    /// budget within the granularity and 2 MiB; or about a 131,072nd of a budget above 256 GiB.
+    /// The size of a region on a device of this granularity: as given, else 2 MiB or the granularity if
+    /// that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one above 512 GiB. Less for a
+    /// budget below 4 GiB: about a 2048th, within the granularity.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
-        let fair = power(self.budget.value() / REGIONS).min(REGION);
+        let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
+        let fair = part(SMALL).at_least(part(LARGE));
         let least =
             power(self.budget.value().saturating_sub(1) / CHOSEN_REGIONS * 2).at_least(granularity);
         self.region.unwrap_or(fair.at_least(least))
@@ -402,9 +404,11 @@ mod tests {
         for (budget, chosen) in [
             (Bytes::new(1), Bytes::mib(2)),
             (Bytes::gib(4), Bytes::mib(2)),
-            (Bytes::gib(80), Bytes::mib(2)),
-            (Bytes::gib(192), Bytes::mib(2)),
-            (Bytes::gib(256), Bytes::mib(2)),
+            (Bytes::gib(48), Bytes::mib(2)),
+            (Bytes::gib(64), Bytes::mib(4)),
+            (Bytes::gib(80), Bytes::mib(4)),
+            (Bytes::gib(192), Bytes::mib(4)),
+            (Bytes::gib(512), Bytes::mib(4)),
             (Bytes::gib(1 << 10), Bytes::mib(8)),
             (Bytes::gib(1 << 20), Bytes::gib(8)),
         ] {

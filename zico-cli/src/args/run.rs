@@ -36,8 +36,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub recording: RecordingArgs,
 
-    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, or more
-    /// for a budget above 256GiB]
+    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, and 4MiB
+    /// for a budget from 64GiB on]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region_size: Option<Bytes>,
 
