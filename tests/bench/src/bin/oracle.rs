@@ -21,7 +21,7 @@ use std::error::Error;
 use zico_bench::oracle::greedy::{self, Rule};
 use zico_bench::oracle::lookahead::Lookahead;
 use zico_bench::oracle::plan::Plan;
-use zico_bench::oracle::recorded::{model, room, steady};
+use zico_bench::oracle::recorded::{Model, model, room, steady};
 use zico_bench::oracle::{Case, grid, pair};
 use zico_bench::table::table;
 use zico_core::{Bytes, Ticks};
@@ -82,7 +82,7 @@ fn rules() -> Result<(), Box<dyn Error>> {
         for other in &names[i + 1..] {
             let traces = [steady(&bundled::open(one)?)?, steady(&bundled::open(other)?)?];
             let needs = needs(&[&traces[0], &traces[1]], None, 2, &machine)?;
-            let (mut case, kept, _) = model(&traces, needs.region, &machine)?;
+            let Model { mut case, kept, .. } = model(&traces, needs.region, &machine)?;
             case.waves.iter_mut().for_each(|wave| *wave = wave.lowered(256));
             for f in BUDGETS {
                 case.room = room(&needs, f, kept)?;
@@ -135,7 +135,7 @@ impl Set {
         let usual = Machine { jitter: 0.0, ..Machine::default() };
         let synchronous = Machine { run_ahead: 1, dispatch: Ticks::ZERO, ..usual.clone() };
         let needs = needs(&jobs, None, SHORT, &usual)?;
-        let (case, kept, _) = model(&traces, needs.region, &usual)?;
+        let Model { case, kept, .. } = model(&traces, needs.region, &usual)?;
         let alone = |machine: Machine| -> Result<(Machine, Vec<f64>), Box<dyn Error>> {
             let lengths: Result<_, _> =
                 traces.iter().map(|trace| length_alone(trace, needs.region, &machine)).collect();

@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 use std::error::Error;
 use std::sync::Arc;
 
-use zico_bench::oracle::recorded::{model, room, steady};
+use zico_bench::oracle::recorded::{Model, model, room, steady};
 use zico_bench::oracle::{Case, greedy, grid};
 use zico_bench::table::table;
 use zico_core::policy::{Policy, Tenant, TimeShift, Verdict, View};
@@ -94,7 +94,7 @@ impl Set {
         let machine = Machine { jitter: 0.0, ..Machine::default() };
         let jobs: Vec<&Trace> = traces.iter().collect();
         let needs = needs(&jobs, None, ITERATIONS, &machine)?;
-        let (case, kept, profiles) = model(&traces, needs.region, &machine)?;
+        let Model { case, kept, profiles } = model(&traces, needs.region, &machine)?;
         Ok(Self { traces, needs, case, kept, profiles, machine })
     }
 

@@ -50,35 +50,39 @@ pub fn recorded(
     let blocks = vec![None; trace.blocks().len()];
     let mut run = Run { job, device, blocks, scale: machine.time_scale, region, parts: Vec::new() };
     run.steps(trace.setup())?;
-    let second = trace.iterations().iter().skip(1).take(1);
-    for iteration in trace.iterations().iter().take(2).chain(second.clone()).chain(second) {
-        run.parts.clear();
-        match run.job.begin()? {
-            Begin::Started => run.steps(iteration.steps())?,
-            Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
-        }
-        run.job.end()?;
-        pool.poll()?;
+    for iteration in trace.iterations().iter().take(2) {
+        run.iteration(&pool, iteration.steps())?;
     }
     let held = run.job.held();
     let kept = run.regions(held.persistent.saturating_add(held.iteration));
     let parts = run.parts.iter().map(|&(work, leased)| (work, leased.saturating_sub(kept)));
+    let wave = Wave::new(parts);
+    // The profile is that of two iterations that are alike.
+    for iteration in trace.iterations().iter().skip(1).take(1).cycle().take(2) {
+        run.iteration(&pool, iteration.steps())?;
+    }
     let learned = run.job.profile().ok_or("no iteration has ended")?;
     // What has been given up is free at once.
     let steps = learned.steps().iter().map(|step| zico_core::Step { demand: step.leased, ..*step });
     let profile = Arc::new(Profile::of(steps, learned.operations(), learned.length()));
-    Ok(Recorded { wave: Wave::new(parts), kept, profile })
+    Ok(Recorded { wave, kept, profile })
 }
 
-/// Jobs on the model, with no room yet, what they keep, in regions, and what a pool learns of each.
+/// Jobs on the model.
+pub struct Model {
+    /// With no room yet.
+    pub case: Case,
+    /// What they keep, in regions.
+    pub kept: u32,
+    /// What a pool learns of each.
+    pub profiles: Vec<Arc<Profile>>,
+}
+
+/// Recorded jobs on the model.
 ///
 /// # Errors
 /// As [`recorded()`].
-pub fn model(
-    traces: &[Trace],
-    region: Bytes,
-    machine: &Machine,
-) -> Result<(Case, u32, Vec<Arc<Profile>>), Box<dyn Error>> {
+pub fn model(traces: &[Trace], region: Bytes, machine: &Machine) -> Result<Model, Box<dyn Error>> {
     let (mut waves, mut kept, mut profiles) = (Vec::new(), 0, Vec::new());
     for trace in traces {
         let job = recorded(trace, region, machine)?;
@@ -87,7 +91,7 @@ pub fn model(
         profiles.push(job.profile);
     }
     let utilisation = f64::from(machine.utilisation.permille()) / 1000.0;
-    Ok((Case { waves, room: 0, utilisation }, kept, profiles))
+    Ok(Model { case: Case { waves, room: 0, utilisation }, kept, profiles })
 }
 
 /// The regions that iterations can have at a budget, beside what jobs keep.
@@ -113,6 +117,17 @@ struct Run {
 impl Run {
     fn regions(&self, bytes: Bytes) -> u32 {
         u32::try_from(bytes.value() / self.region.value()).unwrap_or(u32::MAX)
+    }
+
+    fn iteration(&mut self, pool: &Pool<MockDevice>, steps: &[Step]) -> Result<(), Box<dyn Error>> {
+        self.parts.clear();
+        match self.job.begin()? {
+            Begin::Started => self.steps(steps)?,
+            Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
+        }
+        self.job.end()?;
+        pool.poll()?;
+        Ok(())
     }
 
     fn steps(&mut self, steps: &[Step]) -> Result<(), Box<dyn Error>> {

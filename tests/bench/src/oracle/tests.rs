@@ -232,3 +232,23 @@ fn shortest(case: &Case, wanted: u64) -> f64 {
     }
     best
 }
+
+#[test]
+fn shares_add_up_and_asking_for_more_of_them_never_raises_the_bound() {
+    // One at a time: together they come to 1, however that is shared.
+    let flat: &[(u64, u32)] = &[(6, 3)];
+    let alone = case(&[flat, flat, flat], 4, 0.6);
+    let (best, shares) = grid::best_shares(&alone, 2_000).expect("jobs that fit");
+    assert!(close(best, 1.0) && close(shares.iter().sum(), 1.0));
+    let bound = |least| grid::bound_with_shares(&alone, 2_000, least).expect("jobs that fit");
+    assert!(close(bound(0.0), 1.0) && close(bound(0.3), 1.0));
+    assert!(bound(0.4) < 1.0, "there is no such schedule");
+    // Two low ones fit beside each other, and a high one beside none: it costs what it is given.
+    let low: &[(u64, u32)] = &[(6, 2)];
+    let mixed = case(&[low, low, &[(6, 4)]], 4, 0.6);
+    let (best, shares) = grid::best_shares(&mixed, 2_000).expect("jobs that fit");
+    assert!(close(best, 2.0 / 1.2) && shares[2] == 0.0);
+    let bound = grid::bound_with_shares(&mixed, 2_000, 0.25).expect("jobs that fit");
+    // A quarter of the time at 1, the rest at 2 / 1.2.
+    assert!((bound - (0.25 + 0.75 * 2.0 / 1.2)).abs() < 0.02, "{bound}");
+}
