@@ -115,7 +115,7 @@ type Missing = (u64, u64);
 
 impl<D: Device> Ledger<D> {
     /// Chooses a region for each page. Whether there are enough that can be had without
-    /// waiting on the host. O(pages) where all are mapped, else O((pages + 256) log pages) for each
+    /// waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each
     /// of at most 64 sorts of pages that are in use at different times: no matter how many regions there are.
     pub(crate) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
         let mut chosen = core::mem::take(&mut self.chosen);

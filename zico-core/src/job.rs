@@ -154,7 +154,7 @@ impl<D: Device> Job<D> {
     ///
     /// O(1) while the job's arenas have room (O(log) of the free pieces of one size, amortised); else a
     /// lease from the pool, which may have to create regions on the device. A lease of n pages takes
-    /// O(n + jobs log jobs) where they are mapped, else O((n + 4096) log n) for each of at most 64 sorts of
+    /// O(n + jobs log jobs) where they are mapped, else O((n + 64) log n) for each of at most 64 sorts of
     /// pages that are in use at different times. It holds the pool's lock for all pages that it asks for.
     ///
     /// # Errors

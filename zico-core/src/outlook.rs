@@ -25,9 +25,11 @@ use crate::units::{Progress, Regions};
 /// The shapes that are kept; the one that was seen least recently goes.
 const SHAPES: usize = 8;
 
-/// Until so many iterations have ended the margin is at least one of so many parts of the promise.
-const LEARNING: u64 = 3;
+/// Until so many iterations have ended the margin is at least one of so many parts of the promise, and so
+/// many regions. As many as new iterations are to have been before they tell what the next may need.
+const LEARNING: u64 = News::LEAST;
 const LEARNING_PART: u32 = 64;
+const LEARNING_REGIONS: u32 = 2;
 
 /// Which shape an iteration has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ struct Shape {
     newest: Arc<Profile>,
     expected: Expected,
     footprint: Footprint,
+    /// Its iterations are placed as planned.
+    is_planned: bool,
 }
 
 /// What an iteration held at its most, what persists included.
@@ -199,8 +203,9 @@ impl Outlook {
     /// long blocks live is learned meanwhile, and so they are placed otherwise than before.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress)?;
-        let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
-        Some(promised.saturating_add(self.margin.regions().max(learning)))
+        let learning = (promised / LEARNING_PART).max(LEARNING_REGIONS);
+        let least = if self.iterations < LEARNING { learning } else { 0 };
+        Some(promised.saturating_add(self.margin.regions().max(least)))
     }
 
     /// The most that an iteration lately would hold, what persists included, now that so much persists and is
@@ -282,8 +287,10 @@ impl Outlook {
     }
 
     /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and at other
-    /// moments than before. Until they have shown when, they may need as much at any time. Whether that is no
-    /// more than they have held so far; else nothing has changed.
+    /// moments than before. Until they have shown when, they may need as much at any time. One that leaves
+    /// something for the next, or is of a kind without a plan that may begin as this one does, may need whatever
+    /// there is, once: of what lies elsewhere then nobody knows how it fits. Whether the plan takes no more than
+    /// they have held so far; else nothing has changed.
     pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
         let key = peak.told.map_or(Key::Seen(peak.signature), Key::Told);
         let shape = self.find(key);
@@ -292,10 +299,21 @@ impl Outlook {
             return false;
         }
         self.alike = None;
-        let shape = shape.map(|which| &mut self.shapes[which].expected);
-        for expected in shape.into_iter().chain(&mut self.usual).chain(&mut self.now) {
-            expected.settled = false;
-            expected.height = expected.height.map(|height| height.max(peak.pages));
+        let known = |height: Option<u32>| height.filter(|_| peak.within == peak.pages);
+        for (which, Shape { expected, is_planned, .. }) in self.shapes.iter_mut().enumerate() {
+            let height = known(expected.height).map(|height| height.max(peak.pages));
+            if Some(which) == shape {
+                *is_planned = true;
+                (expected.settled, expected.height) = (false, height);
+            } else if !*is_planned {
+                (expected.settled, expected.height) = (false, None);
+            }
+        }
+        let heights = self.shapes.iter().map(|shape| shape.expected.height);
+        let most = heights.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten();
+        for expected in self.usual.iter_mut().chain(&mut self.now) {
+            let height = expected.height.zip(most).map(|(height, most)| height.max(most));
+            (expected.settled, expected.height) = (false, height);
         }
         true
     }
@@ -390,16 +408,19 @@ impl Outlook {
     ) -> (Expected, bool) {
         let key = self.told.map_or(Key::Seen(signature), Key::Told);
         let found = self.find(key);
-        let expected = match found {
-            Some(at) => Expected::after(newest, &self.shapes.remove(at).newest),
+        let (expected, is_planned) = match found {
+            Some(at) => {
+                let before = self.shapes.remove(at);
+                (Expected::after(newest, &before.newest), before.is_planned)
+            }
             None => {
                 self.news.note(newest.claim().value());
-                Expected::of(newest.clone(), false)
+                (Expected::of(newest.clone(), false), false)
             }
         };
         self.shapes.truncate(SHAPES - 1);
         let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
-        let shape = Shape { key, marks, newest, expected: expected.clone(), footprint };
+        let shape = Shape { key, marks, newest, expected: expected.clone(), footprint, is_planned };
         self.shapes.insert(0, shape);
         (expected, found == Some(0))
     }

@@ -164,11 +164,11 @@ pub const WHOLE: u64 = 8;
 ///
 /// # Errors
 /// If the replay fails: a defect.
-pub fn on_a_device(trace: &Trace, plans: bool) -> Result<Peaks, Box<dyn Error>> {
+pub fn on_a_device(trace: &Trace, region: Bytes, plans: bool) -> Result<Peaks, Box<dyn Error>> {
     let live = trace.stats().peak.value();
-    let spare = Bytes::new((4 * live).next_multiple_of(REGION.value()));
+    let spare = Bytes::new((4 * live).next_multiple_of(region.value()));
     let config = ReplayConfig {
-        region: Some(REGION),
+        region: Some(region),
         iterations: WHOLE,
         plans,
         policy: PolicyKind::Zico,
@@ -189,10 +189,11 @@ mod tests {
         for name in zico_mock::bundled::names() {
             let trace = zico_mock::bundled::open(name).expect("bundled");
             let peer = crate::run(&trace, &mut crate::expandable::Expandable::default());
-            for plans in [true, false] {
-                let Peaks { live, held } = on_a_device(&trace, plans).expect("runs");
-                assert!(held <= peer.held, "{name}, plans {plans}: {held}, {peer:?}");
-                assert!(held * 100 <= live * 103, "{name}, plans {plans}: {held} for {live}");
+            for (gib, plans) in [(4, true), (4, false), (80, true), (192, true)] {
+                let region = PoolConfig::new(Bytes::gib(gib)).region_for(REGION);
+                let Peaks { live, held } = on_a_device(&trace, region, plans).expect("runs");
+                assert!(held * 100 <= live * 103, "{name}, {gib} GiB, {plans}: {held} for {live}");
+                assert!(gib > 4 || held <= peer.held, "{name}, {plans}: {held}, {peer:?}");
             }
         }
     }

@@ -5,7 +5,8 @@
 //! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
 //! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a
 //! device*: with lifetimes, on the mock device, behind which the host runs ahead by 64 launches; what is held
-//! is the physical memory that the pool has created, at its most over eight iterations. The models say in their modules what they leave out.
+//! is the physical memory that the pool has created, at its most over eight iterations. The models say in
+//! their modules what they leave out.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin memory
@@ -16,9 +17,10 @@ use std::error::Error;
 use zico_bench::table::table;
 use zico_bench::zico::{self, Told};
 use zico_bench::{Peaks, Policy, best_fit, bfc, caching, cnmem, expandable, run};
+use zico_core::{Bytes, PoolConfig};
 use zico_mock::bundled;
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "trace",
     "live MiB",
     "zico, program order",
@@ -27,6 +29,7 @@ const HEADER: [&str; 13] = [
     "zico, last planned iteration",
     "zico, whole replay on a device, no plans",
     "zico, whole replay on a device, plans",
+    "the same, regions as for 80 and 192 GiB",
     "PyTorch, expandable",
     "PyTorch, default",
     "best fit, one arena",
@@ -48,8 +51,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ];
         let peers = [
             zico::planned(&trace)?,
-            zico::on_a_device(&trace, false)?,
-            zico::on_a_device(&trace, true)?,
+            zico::on_a_device(&trace, zico::REGION, false)?,
+            zico::on_a_device(&trace, zico::REGION, true)?,
+            zico::on_a_device(
+                &trace,
+                PoolConfig::new(Bytes::gib(80)).region_for(zico::REGION),
+                true,
+            )?,
             model(Box::<expandable::Expandable>::default()),
             model(Box::<caching::Caching>::default()),
             model(Box::<best_fit::BestFit>::default()),
