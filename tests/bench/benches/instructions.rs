@@ -98,7 +98,7 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 #[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(302_915))]
 #[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(826_264))]
 #[bench::leases(args = (leasing()), config = within(4_138_875))]
-#[bench::iterations(args = (idling()), config = within(5_921_204))]
+#[bench::iterations(args = (idling()), config = within(5_514_204))]
 #[bench::planned(args = (planned("resnet50")), config = within(709_611))]
 #[bench::resnet50(args = (repeating("resnet50")), config = within(2_400_850))]
 fn hot(mut set: Set) -> Set {
