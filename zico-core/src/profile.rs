@@ -83,12 +83,8 @@ pub struct Profile {
     peak: Regions,
     /// When the highest step begins and ends; the first of them, if there are several.
     crest: (Ticks, Ticks),
-    /// For each step the most that is leased from there to the end.
-    ahead: Vec<Regions>,
-    /// The same of what is charged ...
-    demand_ahead: Vec<Regions>,
-    /// ... and of what is expected.
-    expected_ahead: Vec<Regions>,
+    /// For each step the most from there to the end.
+    ahead: Vec<Ahead>,
     operations: Progress,
     length: Ticks,
 }
@@ -100,10 +96,8 @@ impl Profile {
         let highest = steps.iter().position(|step| step.demand == peak).unwrap_or_default();
         let start = |step: usize| steps.get(step).map_or(length, |step| step.at);
         let crest = (start(highest), start(highest.saturating_add(1)));
-        let ahead = suffix_maxima(&steps, |step| step.leased);
-        let demand_ahead = suffix_maxima(&steps, |step| step.demand);
-        let expected_ahead = suffix_maxima(&steps, Step::expected);
-        Self { steps, peak, crest, ahead, demand_ahead, expected_ahead, operations, length }
+        let ahead = suffix_maxima(&steps);
+        Self { steps, peak, crest, ahead, operations, length }
     }
 
     /// An iteration of these steps, in order of progress and time, that makes `operations` operations
@@ -181,7 +175,7 @@ impl Profile {
 
     /// The largest demand from a step to the end of the iteration.
     pub(crate) fn demand_ahead(&self, step: usize) -> Regions {
-        self.demand_ahead.get(step).copied().unwrap_or_default()
+        self.ahead.get(step).map_or(Regions::ZERO, |ahead| ahead.demand)
     }
 
     /// The largest that is [expected](Step::expected), in regions beside the persistent ones.
@@ -192,21 +186,21 @@ impl Profile {
 
     /// The largest that is expected from a step to the end of the iteration.
     pub(crate) fn expected_ahead(&self, step: usize) -> Regions {
-        self.expected_ahead.get(step).copied().unwrap_or_default()
+        self.ahead.get(step).map_or(Regions::ZERO, |ahead| ahead.expected)
     }
 
     /// The job's claim: the most that an iteration comes to hold leased, in regions beside the
     /// persistent ones.
     #[must_use]
     pub fn claim(&self) -> Regions {
-        self.ahead.first().copied().unwrap_or_default()
+        self.ahead.first().map_or(Regions::ZERO, |ahead| ahead.leased)
     }
 
     /// The claim of an iteration that has come to `progress`: the most that it holds leased from
     /// there to its end. O(log steps).
     #[must_use]
     pub fn claim_from(&self, progress: Progress) -> Regions {
-        self.ahead[self.step_at(progress)]
+        self.ahead[self.step_at(progress)].leased
     }
 
     /// The moment of the iteration at which it has made `progress` operations. O(log steps).
@@ -266,11 +260,24 @@ impl Profile {
     }
 }
 
+/// The most from some step to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ahead {
+    leased: Regions,
+    demand: Regions,
+    expected: Regions,
+}
+
 /// For each step the most from there to the end.
-fn suffix_maxima(steps: &[Step], of: impl Fn(&Step) -> Regions) -> Vec<Regions> {
-    let mut maxima: Vec<Regions> = steps.iter().map(of).collect();
+fn suffix_maxima(steps: &[Step]) -> Vec<Ahead> {
+    let of =
+        |step: &Step| Ahead { leased: step.leased, demand: step.demand, expected: step.expected() };
+    let mut maxima: Vec<Ahead> = steps.iter().map(of).collect();
     for i in (1..maxima.len()).rev() {
-        maxima[i - 1] = maxima[i - 1].at_least(maxima[i]);
+        let (next, here) = (maxima[i], &mut maxima[i - 1]);
+        here.leased = here.leased.at_least(next.leased);
+        here.demand = here.demand.at_least(next.demand);
+        here.expected = here.expected.at_least(next.expected);
     }
     maxima
 }
