@@ -25,11 +25,14 @@ use crate::units::{Progress, Regions};
 /// The shapes that are kept; the one that was seen least recently goes.
 const SHAPES: usize = 8;
 
-/// Until so many iterations have ended the margin is at least one of so many parts of the promise, and so
-/// many regions. As many as new iterations are to have been before they tell what the next may need.
-const LEARNING: u64 = News::LEAST;
+/// Until so many iterations have ended the margin is at least one of so many parts of the promise.
+const LEARNING: u64 = 3;
 const LEARNING_PART: u32 = 64;
-const LEARNING_REGIONS: u32 = 2;
+/// Until so many iterations of a job have ended that has several kinds of them, it is so many regions, if these
+/// are no more than this part of the promise.
+const LEARNING_KINDS: u64 = 5;
+const KINDS_REGIONS: u32 = 2;
+const KINDS_PART: u32 = 16;
 
 /// Which shape an iteration has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,8 +206,10 @@ impl Outlook {
     /// long blocks live is learned meanwhile, and so they are placed otherwise than before.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress)?;
-        let learning = (promised / LEARNING_PART).max(LEARNING_REGIONS);
-        let least = if self.iterations < LEARNING { learning } else { 0 };
+        let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
+        let varies = self.iterations < LEARNING_KINDS && self.shapes.len() > 1;
+        let kinds = if varies { KINDS_REGIONS.min(promised / KINDS_PART) } else { 0 };
+        let least = learning.max(kinds);
         Some(promised.saturating_add(self.margin.regions().max(least)))
     }
 
