@@ -98,7 +98,7 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 #[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(313_906))]
 #[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(846_746))]
 #[bench::leases(args = (leasing()), config = within(4_271_095))]
-#[bench::iterations(args = (idling()), config = within(5_992_206))]
+#[bench::iterations(args = (idling()), config = within(5_564_206))]
 #[bench::planned(args = (planned("resnet50")), config = within(743_419))]
 #[bench::resnet50(args = (repeating("resnet50")), config = within(2_490_091))]
 fn hot(mut set: Set) -> Set {
