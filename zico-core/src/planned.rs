@@ -352,9 +352,7 @@ impl Planned {
             habits.end_as_planned();
             return None;
         }
-        if self.exact {
-            self.depart(habits, arena);
-        }
+        self.interrupt(habits, arena);
         self.follows = false;
         self.forget_addresses();
         let lesson = Lesson::of(habits, &self.kinds, &mut self.seen, signature, self.told);
