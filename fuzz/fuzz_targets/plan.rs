@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zico_core::plan::{Baseline, Block, Planner, baseline, check, extent};
+use zico_plan::{Baseline, Block, Planner, baseline, check, extent};
 
 fuzz_target!(|input: (Vec<(u64, u64, u64, u64)>, u16, Option<u64>, Option<u64>, bool)| {
     let (values, work, capacity, region, small) = input;

@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use proptest::prelude::*;
-use zico_core::plan::{Baseline, Block, Planner, baseline, check, extent};
+use zico_plan::{Baseline, Block, Planner, baseline, check, extent};
 
 /// The least height of all: every order of the blocks, each at the lowest free place. In the order of their
 /// offsets in a lowest plan this gives one that is no higher.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use zico_core::Bytes;
-use zico_core::plan::Planner;
+use zico_plan::Planner;
 
 use crate::size::{self, Budget};
 

@@ -4,12 +4,12 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use zico_core::plan::PlanError;
 use zico_core::{Bytes, JoinError, PoolError};
 use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
 use zico_mock::replay::ReplayError;
 use zico_mock::trace::TraceError;
+use zico_plan::PlanError;
 
 use crate::convert::ConvertError;
 use crate::import::ImportError;

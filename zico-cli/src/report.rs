@@ -12,8 +12,8 @@ pub use curves::{Curves, Panel, curves};
 
 use minijinja::{AutoEscape, Environment, context};
 use zico_core::Bytes;
-use zico_core::plan::Block;
 use zico_mock::replay::Outcome;
+use zico_plan::Block;
 
 use crate::Failure;
 use crate::command::plan::{Known, Summary as Packed};

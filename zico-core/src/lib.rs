@@ -95,7 +95,6 @@ mod margin;
 mod marker;
 mod memory;
 mod outlook;
-pub mod plan;
 mod planned;
 pub mod policy;
 mod pool;

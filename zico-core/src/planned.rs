@@ -1,7 +1,7 @@
 //! Plans: in an iteration that repeats, an allocation has its address by its number.
 //!
 //! After an iteration has repeated the sizes of its allocations, all its blocks are planned offline
-//! ([`plan`](crate::plan)), and the iterations that follow are expected to be like it. Where the n-th
+//! ([`zico_plan`]), and the iterations that follow are expected to be like it. Where the n-th
 //! allocation has the size that the plan foresaw, it gets the address that the plan has for it: a
 //! comparison and an addition (SmartPool, Zhang et al., arXiv 1903.06631).
 //!

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use zico_core::Bytes;
-use zico_core::plan::{Baseline, Block, Plan, PlanError, Planner, baseline, check, extent};
+use zico_plan::{Baseline, Block, Plan, PlanError, Planner, baseline, check, extent};
 
 use crate::args::{Plan as Args, RecordingArgs};
 use crate::import::csv;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use zico_core::plan::Block;
+use zico_plan::Block;
 
 use super::MAX_EVENTS;
 

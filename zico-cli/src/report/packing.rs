@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use zico_core::plan::Block;
+use zico_plan::Block;
 
 use super::areas::COLOURS;
 use super::axes::{Axis, Tick};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use zico_core::plan::{Block, check};
+use zico_plan::{Block, check};
 
 use crate::{file, refused, stderr, stdout, zico};
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::layout::{Entry, Layout, Stay};
 use super::pages::touched;
-use crate::plan::{Cover, Runs, Work, sorting};
+use zico_plan::{Cover, Runs, Work, sorting};
 
 /// A gap is short if it is no longer than so many allocations ...
 const SHORT: usize = 8;

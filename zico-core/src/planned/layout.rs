@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::{Peak, gaps};
 use crate::arena::Slot;
 use crate::habits::{Habit, NONE};
-use crate::plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
 use crate::signature::Signature;
+use zico_plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
 
 /// What fast plans take at most, in steps for each block and binary digit of their number: all 44 of them
 /// for lifetimes as iterations have them, of which resnet50 needs 25, and the other recorded ones three.

@@ -1,7 +1,7 @@
 //! The blocks of an iteration that repeats, as a planner takes them.
 
-use zico_core::plan::Block as Planned;
 use zico_core::{Bytes, Lifetime};
+use zico_plan::Block as Planned;
 
 use super::{BlockId, Step, Trace};
 

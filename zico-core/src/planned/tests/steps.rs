@@ -3,8 +3,23 @@
 use super::super::gaps;
 use super::super::layout::{Need, PLANS};
 use super::*;
-use crate::plan::tests::at_random;
-use crate::plan::{Block, Planner, Work, sorting};
+use zico_plan::{Block, Planner, Work, sorting};
+
+/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a block.
+fn at_random(blocks: u64, live: usize) -> Vec<Block> {
+    let mut random = fastrand::Rng::with_seed(blocks);
+    let mut all: Vec<Block> = Vec::new();
+    let mut alive = Vec::new();
+    for lower in 0..blocks {
+        all.push(Block::new(lower, blocks, 512 * random.u64(1..200)));
+        alive.push(all.len() - 1);
+        if alive.len() > live {
+            let ends = alive.swap_remove(random.usize(0..alive.len()));
+            all[ends].upper = lower + 1;
+        }
+    }
+    all
+}
 
 fn need(block: &Block) -> Need {
     let stay = Stay::Until(u32::try_from(block.upper).unwrap());

@@ -4,29 +4,35 @@
 //! visited, a number that is compared while sorting. What it costs does not depend on the size of the
 //! problem, so a bound on steps is one on time, on any machine and with the same outcome on each.
 
-/// The steps that may still be taken, and those that have been.
+/// A budget of steps: those that may still be taken, and those that have been.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub struct Work {
     left: u64,
     spent: u64,
 }
 
 impl Work {
-    pub(crate) const fn new(steps: u64) -> Self {
+    /// A budget of so many steps, none of them taken.
+    #[must_use]
+    pub const fn new(steps: u64) -> Self {
         Self { left: steps, spent: 0 }
     }
 
-    pub(crate) const fn left(&self) -> u64 {
+    /// The steps that may still be taken.
+    #[must_use]
+    pub const fn left(&self) -> u64 {
         self.left
     }
 
-    pub(crate) const fn spent(&self) -> u64 {
+    /// The steps that have been taken.
+    #[must_use]
+    pub const fn spent(&self) -> u64 {
         self.spent
     }
 
-    /// Steps that are about to be taken. Nothing, and no step is counted, if there are not so many.
+    /// Takes steps. `None`, and no step is taken, if fewer are left.
     #[inline]
-    pub(crate) const fn spend(&mut self, steps: u64) -> Option<()> {
+    pub const fn spend(&mut self, steps: u64) -> Option<()> {
         match self.left.checked_sub(steps) {
             Some(left) => {
                 self.left = left;
@@ -37,9 +43,9 @@ impl Work {
         }
     }
 
-    /// Steps that are taken in any case.
+    /// Takes steps even where fewer are left.
     #[inline]
-    pub(crate) const fn count(&mut self, steps: u64) {
+    pub const fn count(&mut self, steps: u64) {
         self.left = self.left.saturating_sub(steps);
         self.spent = self.spent.saturating_add(steps);
     }
@@ -50,7 +56,8 @@ pub(crate) const fn digits(n: usize) -> u64 {
     (usize::BITS - (n | 1).leading_zeros()) as u64
 }
 
-/// What sorting so many takes.
-pub(crate) const fn sorting(n: usize) -> u64 {
+/// The steps to sort `n` items: n times their binary digits.
+#[must_use]
+pub const fn sorting(n: usize) -> u64 {
     (n as u64).saturating_mul(digits(n))
 }

@@ -9,7 +9,7 @@ use super::work::digits;
 /// A binary tree over the runs: a node counts the intervals that cover all of it and not all of its
 /// parent, so that one that comes or goes touches O(log n) nodes, however many runs it covers.
 #[derive(Debug)]
-pub(crate) struct Cover {
+pub struct Cover {
     runs: Runs,
     count: Vec<u32>,
     width: Vec<u64>,
@@ -18,37 +18,53 @@ pub(crate) struct Cover {
 
 /// The runs between bounds.
 #[derive(Debug)]
-pub(crate) struct Runs {
+pub struct Runs {
     bounds: Vec<u64>,
 }
 
 impl Runs {
-    /// Between the ends of these intervals.
-    pub(crate) fn new(intervals: impl Iterator<Item = (u64, u64)>) -> Self {
+    /// The runs between the ends of these half-open intervals. O(n log n).
+    pub fn new(intervals: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut bounds: Vec<u64> = intervals.flat_map(<[u64; 2]>::from).collect();
         bounds.sort_unstable();
         bounds.dedup();
         Self { bounds }
     }
 
-    /// Those that one of the intervals covers: the first, and the one behind the last.
-    pub(crate) fn of(&self, (start, end): (u64, u64)) -> (usize, usize) {
+    /// The runs that an interval covers, which has to be one of those given: the first, and the one behind
+    /// the last. O(log n).
+    #[must_use]
+    pub fn of(&self, (start, end): (u64, u64)) -> (usize, usize) {
         let run = |at: u64| self.bounds.partition_point(|&bound| bound < at);
         (run(start), run(end))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }
 
-    pub(crate) fn width(&self, run: usize) -> u64 {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The length of one, in the unit of the bounds.
+    ///
+    /// # Panics
+    /// There is no such run.
+    #[must_use]
+    pub fn width(&self, run: usize) -> u64 {
         self.bounds[run + 1] - self.bounds[run]
     }
 }
 
 impl Cover {
-    /// Nothing is covered.
-    pub(crate) fn new(runs: Runs) -> Self {
+    /// A line of which nothing is covered. O(n).
+    #[must_use]
+    pub fn new(runs: Runs) -> Self {
         let leaves = runs.len().max(1).next_power_of_two();
         let mut width = alloc::vec![0; 2 * leaves];
         for run in 0..runs.len() {
@@ -61,27 +77,37 @@ impl Cover {
         Self { runs, count, width, covered }
     }
 
-    /// The nodes that are touched, at most, when an interval comes or goes.
-    pub(crate) fn steps(&self) -> u64 {
+    /// The nodes that are touched, at most, when an interval comes or goes: the steps to count for it.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
         4 * digits(self.runs.len())
     }
 
-    /// The bytes, or whatever bounds are in, that are covered.
-    pub(crate) fn covered(&self) -> u64 {
+    /// The length that is covered, in the unit of the bounds. O(1).
+    #[must_use]
+    pub fn covered(&self) -> u64 {
         self.covered[1]
     }
 
-    pub(crate) fn runs(&self) -> &Runs {
+    /// The runs of the line.
+    #[must_use]
+    pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// An interval comes.
-    pub(crate) fn add(&mut self, runs: (usize, usize)) {
+    /// An interval comes, as [`Runs::of`] gives it. O(log n).
+    ///
+    /// # Panics
+    /// It is not one of the line.
+    pub fn add(&mut self, runs: (usize, usize)) {
         self.change(runs, |count| *count += 1);
     }
 
-    /// One goes that is there.
-    pub(crate) fn remove(&mut self, runs: (usize, usize)) {
+    /// An interval goes that has come. O(log n).
+    ///
+    /// # Panics
+    /// It is not one of the line.
+    pub fn remove(&mut self, runs: (usize, usize)) {
         self.change(runs, |count| *count -= 1);
     }
 

@@ -33,7 +33,7 @@ impl Plan {
     }
 }
 
-/// Plans blocks. See the [module](super).
+/// Plans blocks. See the [crate](crate).
 #[derive(Debug)]
 pub struct Planner {
     parts: Vec<Part>,
@@ -92,7 +92,7 @@ impl Planner {
     }
 
     /// Among plans of one height prefer the one that has fewer regions of this size in use over time
-    /// ([`super::Extent`]): fast plans are measured, right way up and upside down, as many as there is work
+    /// ([`Extent`](crate::Extent)): fast plans are measured, right way up and upside down, as many as there is work
     /// for.
     #[must_use]
     pub const fn regions(mut self, size: Option<u64>) -> Self {
@@ -110,9 +110,9 @@ impl Planner {
         self.plan(work)
     }
 
-    /// The best of the fast plans that can be made within some work; nothing if none can. Nothing is
-    /// searched. What comes on top is to measure regions.
-    pub(crate) fn fast(&mut self, mut work: Work) -> Option<Plan> {
+    /// The best of the fast plans that can be made within some work; `None` if none can. There is no exact
+    /// search. Measuring regions, where [`Self::regions`] asks for it, comes on top.
+    pub fn fast(&mut self, mut work: Work) -> Option<Plan> {
         self.prepare();
         for part in &mut self.parts {
             if part.best.is_empty() {
@@ -123,8 +123,8 @@ impl Planner {
         Some(self.plan(work))
     }
 
-    /// The first fast plan; nothing if it takes too long.
-    pub(crate) fn first(&mut self) -> Option<Plan> {
+    /// The first fast plan alone; `None` if it takes more than 40 n log2 n steps.
+    pub fn first(&mut self) -> Option<Plan> {
         let mut work = Work::new(0);
         for part in &mut self.parts {
             part.next_fast(part.allowance(), &mut work)?;

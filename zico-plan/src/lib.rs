@@ -20,9 +20,9 @@
 //! regions that a plan has in use follow the live bytes over time.
 //!
 //! ```
-//! use zico_core::plan::{Block, Planner, check};
+//! use zico_plan::{Block, Planner, check};
 //!
-//! # fn main() -> Result<(), zico_core::plan::PlanError> {
+//! # fn main() -> Result<(), zico_plan::PlanError> {
 //! // In the order of their sizes, these do not fit in 6 bytes.
 //! let blocks = [
 //!     Block::new(0, 2, 3),
@@ -37,6 +37,11 @@
 //! # Ok(())
 //! # }
 //! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod baseline;
 mod check;
@@ -64,8 +69,8 @@ pub use error::PlanError;
 pub use extent::{Extent, extent};
 pub use planner::{Plan, Planner};
 
-pub(crate) use cover::{Cover, Runs};
-pub(crate) use work::{Work, sorting};
+pub use cover::{Cover, Runs};
+pub use work::{Work, sorting};
 
 /// A block to be placed.
 ///
@@ -121,4 +126,4 @@ fn validate(blocks: &[Block]) -> Result<(), PlanError> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -5,8 +5,8 @@
 //! is to gain is bounded without any planning.
 
 use zico_core::Lifetime;
-use zico_core::plan::{Block, PlanError, Planner};
 use zico_mock::trace::{Iteration, Step, Trace};
+use zico_plan::{Block, PlanError, Planner};
 
 /// How much two jobs need for their iterations' blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

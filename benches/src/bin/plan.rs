@@ -20,9 +20,9 @@ use std::time::Instant;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use zico_bench::across::{Across, across};
 use zico_bench::{Policy, best_fit, cnmem, expandable, run};
-use zico_core::plan::{Baseline, Block, Plan, Planner, baseline, check, extent};
 use zico_mock::bundled;
 use zico_mock::trace::Trace;
+use zico_plan::{Baseline, Block, Plan, Planner, baseline, check, extent};
 
 /// Steps between two looks at the clock.
 const SLICE: u64 = 1 << 20;

@@ -17,7 +17,7 @@ use super::{Block, PlanError};
 /// [`PlanError::TooLarge`] for one beyond 64 bits).
 ///
 /// ```
-/// use zico_core::plan::{Block, PlanError, check};
+/// use zico_plan::{Block, PlanError, check};
 ///
 /// let blocks = [Block::new(0, 4, 100), Block::new(2, 6, 50), Block::new(4, 8, 100)];
 /// assert_eq!(check(&blocks, &[0, 100, 0]), Ok(150));

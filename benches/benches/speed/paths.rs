@@ -8,12 +8,12 @@ use std::time::Instant;
 use crate::limit;
 use zico_bench::speed::{Outcome, job, pool, started};
 use zico_bench::table::table;
-use zico_core::plan::Planner;
 use zico_core::policy::{Policy, Tenant, TimeShift, View};
 use zico_core::{Activity, Bytes, Device, Lifetime, Profile, Progress, Regions, Request};
 use zico_mock::bundled;
 use zico_mock::replay::{Machine, ReplayConfig, needs, replay};
 use zico_mock::trace::Step;
+use zico_plan::Planner;
 
 /// Short runs of one kind, in nanoseconds for each of what it consists of.
 pub(crate) struct Runs(Vec<f64>);
@@ -61,8 +61,8 @@ pub(crate) fn run() -> Outcome<()> {
         let plan = || Ok(black_box(Planner::new(&blocks)?.run()).offsets.len().min(1));
         row(&format!("a plan for {name}, {} blocks", blocks.len()), &Runs::of(15, plan)?);
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../zico-cli/tests/data/midrun-sample.json.gz");
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../zico-cli/tests/data/midrun-sample.json.gz");
     let import = || zico_cli::import::open(&file).map(|_| 1).map_err(Into::into);
     row("importing a profile of PyTorch, 19 KB gzipped", &Runs::of(51, import)?);
     row("a step of a replay, resnet50 + bert-base", &replayed()?);
