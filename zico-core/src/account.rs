@@ -18,7 +18,7 @@ use crate::space::{Moment, Space};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, Mutex};
 use crate::terms::Terms;
-use crate::units::{Bytes, MemoryTime, Progress, Regions, Ticks};
+use crate::units::{Bytes, Progress, Regions, Ticks};
 use crate::zone::Zone;
 
 pub(crate) use claim::{Blame, Stake};
@@ -70,16 +70,10 @@ pub(crate) struct Account<D: Device> {
     seen: Option<(Progress, Ticks)>,
     /// It has been there for longer than others have patience.
     still: bool,
-    /// The most that it may hold.
-    pub(crate) cap: u32,
     /// How often it was put behind jobs that had asked later, since it has waited.
     pub(crate) passed_over: u32,
-    /// The memory that its iterations have had, times how long.
-    pub(crate) used: MemoryTime,
-    /// How long they have taken, waiting left out.
+    /// How long its iterations have taken, waiting left out.
     pub(crate) served: Ticks,
-    /// What was charged to it when it was last looked at in an iteration, and when that was.
-    metered: Option<(Ticks, u32)>,
     /// What its next or running iteration is expected to do.
     pub(crate) outlook: Outlook,
     pub(crate) iterations: u64,
@@ -131,11 +125,8 @@ impl<D: Device> Account<D> {
             first_wave: FirstWave::default(),
             seen: None,
             still: false,
-            cap: u32::MAX,
             passed_over: 0,
-            used: MemoryTime::ZERO,
             served: Ticks::ZERO,
-            metered: None,
             outlook: Outlook::of(terms.declared),
             iterations: 0,
             shifted: 0,
@@ -195,6 +186,11 @@ impl<D: Device> Account<D> {
         self.leased_total().saturating_add(self.draining)
     }
 
+    /// The most that it may hold, in regions.
+    pub(crate) fn cap(&self) -> u32 {
+        self.terms.cap.unwrap_or(u32::MAX)
+    }
+
     /// What the job does.
     pub(crate) fn activity(&self) -> Activity {
         match self.phase {
@@ -208,7 +204,6 @@ impl<D: Device> Account<D> {
 
     /// The job as a policy sees it.
     pub(crate) fn tenant(&self) -> Tenant {
-        let iterations = self.terms.iterations;
         Tenant {
             profile: self.outlook.profile().cloned(),
             activity: self.activity(),
@@ -216,14 +211,9 @@ impl<D: Device> Account<D> {
             persistent: Regions::new(self.persistent()),
             ephemeral: Regions::new(self.ephemeral()),
             priority: self.terms.priority,
-            used: self.used,
             served: self.served,
-            // One that goes on for longer than it has said may go on for ever.
-            remaining: iterations
-                .and_then(|all| all.checked_sub(self.iterations))
-                .filter(|&n| n > 0),
+            iterations: self.iterations,
             floor: Regions::new(self.terms.floor),
-            cap: self.terms.cap.map(Regions::new),
         }
     }
 
@@ -385,7 +375,6 @@ impl<D: Device> Account<D> {
     pub(crate) fn note(&mut self, now: Ticks) {
         self.peak_leased = self.peak_leased.max(self.leased_total());
         self.peak = self.peak.max(self.charged());
-        self.meter(now);
         let leased = Regions::new(self.ephemeral());
         let demand = Regions::new(self.ephemeral() + self.draining);
         let progress = self.pulse.progress();
@@ -398,17 +387,6 @@ impl<D: Device> Account<D> {
             run.total = run.total.max(total);
             let at = run.elapsed(now, stall.as_ref());
             run.recorder.note(Step { progress, at, demand, leased });
-        }
-    }
-
-    /// Adds what the running iteration has had since it was last looked at.
-    fn meter(&mut self, now: Ticks) {
-        if let Some((since, charged)) = self.metered.take() {
-            let had = Regions::new(charged).during(now.saturating_sub(since));
-            self.used = self.used.saturating_add(had);
-        }
-        if matches!(self.phase, Phase::Running(_)) {
-            self.metered = Some((now, self.charged()));
         }
     }
 
@@ -429,7 +407,6 @@ impl<D: Device> Account<D> {
         self.shifted = self.shifted.saturating_add(grown.into());
         let footprint = Footprint { total: run.total, settled: self.settled() };
         let newest = run.recorder.finish(operations, length);
-        self.meter(now);
         self.outlook.learn(newest, signature, exceeded, self.ephemeral(), footprint);
         self.first_wave = FirstWave::over();
         self.iterations += 1;

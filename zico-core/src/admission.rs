@@ -105,9 +105,6 @@ impl<D: Device> Ledger<D> {
             return Err(NotRunning);
         }
         self.epoch += 1;
-        if self.owed {
-            self.share_out();
-        }
         self.tighten();
         self.admit();
         Ok(())
@@ -187,17 +184,17 @@ impl<D: Device> Ledger<D> {
             0 => bytes(account.persistent()).saturating_add(account.terms.declared_bytes),
             _ => bytes(peak),
         };
-        if peak > account.cap && peak <= self.target && !varies {
+        if peak > account.cap() && peak <= self.target && !varies {
             return Err(BeginError::BeyondCap {
                 job: name(),
                 peak: peak_bytes,
-                cap: bytes(account.cap),
+                cap: bytes(account.cap()),
             });
         }
         let all = self.accounts.values().map(Account::kept_for_good).fold(0, u32::saturating_add);
         let others = all.saturating_sub(account.kept_for_good());
         let fits = peak.saturating_add(others) <= self.target;
-        if fits || varies || !self.policy.hands_over() {
+        if fits || varies {
             return Ok(());
         }
         Err(BeginError::NeverFits {
@@ -250,9 +247,6 @@ impl<D: Device> Ledger<D> {
     /// that keep it, go first. Where all that is in the way is kept by jobs that wait to start themselves,
     /// one of them starts, and frees it or finds that there is no memory.
     fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
-        if !self.policy.hands_over() {
-            return None;
-        }
         // Alone, it needs at most what there is.
         if self.accounts.len() == 1 {
             return None;

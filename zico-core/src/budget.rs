@@ -7,15 +7,15 @@
 //! goes back to the device and nobody gets them. So lowering takes at most one iteration of each
 //! running job, and what the device has yet to pass.
 
-use core::fmt;
-
 use crate::account::Account;
 use crate::banker::least_free;
 use crate::device::Device;
-use crate::error::Exact;
+use crate::error::BudgetError;
 use crate::ledger::{AT_A_TIME, Ledger};
-use crate::pool::MOST_REGIONS;
 use crate::units::Bytes;
+
+/// The most regions that a budget is divided into: the books have an entry for each.
+const MOST_REGIONS: u64 = 1 << 20;
 
 /// How far a pool's budget is from what it is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,76 +30,23 @@ pub struct BudgetStatus {
     pub pending: Bytes,
 }
 
-/// A budget was refused, and has not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BudgetError {
-    /// Less than what the jobs keep between iterations, and what is reserved for them.
-    BelowPersistent {
-        /// The budget asked for.
-        asked: Bytes,
-        /// What the jobs keep.
-        kept: Bytes,
-    },
-    /// Not even one region.
-    TooSmall {
-        /// The budget asked for.
-        asked: Bytes,
-        /// The size of a region.
-        region: Bytes,
-    },
-    /// More than the device has.
-    BeyondDevice {
-        /// The budget asked for.
-        asked: Bytes,
-        /// The device's memory.
-        capacity: Bytes,
-    },
-    /// More regions than the books can hold.
-    TooManyRegions {
-        /// How many.
-        count: u64,
-        /// The most there can be.
-        most: u64,
-    },
-}
-
-impl fmt::Display for BudgetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BelowPersistent { asked, kept } => {
-                write!(f, "a budget of {asked} is less than the {kept} that the jobs keep")
-            }
-            Self::TooSmall { asked, region } => {
-                write!(f, "a budget of {} holds no region of {region}", Exact(*asked))
-            }
-            Self::BeyondDevice { asked, capacity } => {
-                let (asked, capacity) = (Exact(*asked), Exact(*capacity));
-                write!(f, "a budget of {asked} is more than the device's {capacity}")
-            }
-            Self::TooManyRegions { count, most } => {
-                write!(f, "a budget of {count} regions is more than {most}: use larger regions")
-            }
-        }
+/// How many regions of a size a budget is divided into.
+pub(crate) fn regions_of(asked: Bytes, region: Bytes, capacity: Bytes) -> Result<u32, BudgetError> {
+    if asked > capacity {
+        return Err(BudgetError::BeyondDevice { asked, capacity });
+    }
+    let count = asked.value() / region.value().max(1);
+    match u32::try_from(count) {
+        Ok(0) => Err(BudgetError::TooSmall { asked, region }),
+        Ok(regions) if count <= MOST_REGIONS => Ok(regions),
+        _ => Err(BudgetError::TooManyRegions { count, region, most: MOST_REGIONS }),
     }
 }
-
-impl core::error::Error for BudgetError {}
 
 impl<D: Device> Ledger<D> {
     /// Changes the budget. Other jobs may start since, or have to be looked at again.
     pub(crate) fn set_target(&mut self, asked: Bytes, capacity: Bytes) -> Result<(), BudgetError> {
-        let region = Bytes::new(self.page_bytes);
-        if asked > capacity {
-            return Err(BudgetError::BeyondDevice { asked, capacity });
-        }
-        let count = asked.value() / self.page_bytes;
-        let most = MOST_REGIONS;
-        let target = u32::try_from(count).ok().filter(|_| count <= most);
-        let target = target.ok_or(BudgetError::TooManyRegions { count, most })?;
-        if target == 0 {
-            return Err(BudgetError::TooSmall { asked, region });
-        }
+        let target = regions_of(asked, Bytes::new(self.page_bytes), capacity)?;
         let kept_by = |account: &Account<D>| account.persistent().max(account.kept_for_good());
         let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
         if target < kept {
@@ -108,7 +55,6 @@ impl<D: Device> Ledger<D> {
         }
         self.target = target;
         self.limit = self.limit.max(target);
-        self.share_out();
         self.tighten();
         self.epoch += 1;
         self.admit();
@@ -119,8 +65,7 @@ impl<D: Device> Ledger<D> {
     pub(crate) fn tighten(&mut self) {
         if self.limit > self.target {
             let reserved = self.lay_claims(None, 0);
-            let hands_over = self.policy.hands_over();
-            let needed = if hands_over { least_free(&mut self.claims) } else { 0 };
+            let needed = least_free(&mut self.claims);
             self.limit = self.limit.min(reserved.saturating_add(needed)).max(self.target);
         }
         self.close_absent();

@@ -6,8 +6,7 @@
 //! 1. free ones that the job had last, or nobody who is there;
 //! 2. its own that the device has yet to pass: its work runs in order, so it may have them back at once;
 //! 3. such as have no memory yet;
-//! 4. free ones that other jobs had last, which will want them again;
-//! 5. if streams may wait for each other, those of other jobs that the device has yet to pass.
+//! 4. free ones that other jobs had last, which will want them again.
 //!
 //! So memory is created for a job only when it uses all that it has: it never holds more than what it has
 //! leased at its peak, however far the device is behind.
@@ -22,9 +21,7 @@ use alloc::vec::Vec;
 
 use crate::device::Device;
 use crate::ledger::Ledger;
-use crate::pool::HandOver;
 use crate::region::{JobKey, Place, Regions, State};
-use crate::sync::Arc;
 use crate::want::Want;
 
 /// Beside as many as there are pages, the most free regions that are looked at for the best.
@@ -40,35 +37,28 @@ pub(crate) struct Backing {
     pub(crate) region: usize,
     /// Whether the region is mapped there already.
     pub(crate) mapped: bool,
-    pub(crate) from: From,
+    pub(crate) from: Origin,
 }
 
 impl Backing {
     /// By a region that has yet to be mapped there.
-    const fn anew(page: u64, region: usize, from: From) -> Self {
+    const fn anew(page: u64, region: usize, from: Origin) -> Self {
         Self { page, region, mapped: false, from }
     }
 }
 
 /// Whose a region was that is leased.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum Origin {
     Nobody,
     /// The job itself had given it up, and the device has yet to pass that.
     Own,
-    /// Another job has, in this batch: the new owner's stream has to wait for its fence.
-    Other {
-        job: JobKey,
-        batch: u64,
-    },
 }
 
 /// What the device has to do before the regions of a lease can be used.
-pub(crate) struct Grant<E> {
+pub(crate) struct Grant {
     /// All of them; none if it has nothing to do.
     pub(crate) backings: Vec<Backing>,
-    /// The events that the job's stream has to wait for first.
-    pub(crate) after: Vec<Arc<E>>,
     /// The pages whose mappings may be changed for it.
     pub(crate) claimed: Vec<Place>,
     /// The job had been denied memory before.
@@ -144,7 +134,6 @@ impl<D: Device> Ledger<D> {
         self.choose_own_draining(job, &mut missing, backings, chosen);
         self.choose_absent(&mut missing, backings, chosen);
         self.choose_free(job, &mut missing, backings, chosen, |all| all.idle_of_others(job));
-        self.choose_others_draining(job, &mut missing, backings, chosen);
         missing.is_empty()
     }
 
@@ -169,9 +158,11 @@ impl<D: Device> Ledger<D> {
             let state = page.region.filter(|&region| !chosen.has(region));
             let backing = |region, from| Backing { page: number, region, mapped: true, from };
             match state.map(|region| (region, self.regions[region].state)) {
-                Some((region, State::Free)) => chosen.add(backings, backing(region, From::Nobody)),
+                Some((region, State::Free)) => {
+                    chosen.add(backings, backing(region, Origin::Nobody))
+                }
                 Some((region, State::Draining { job: owner, .. })) if owner == job => {
-                    chosen.add(backings, backing(region, From::Own));
+                    chosen.add(backings, backing(region, Origin::Own));
                 }
                 // Its mapping would have to go, and work may still use that.
                 _ if page.region.is_some() && page.last > account.passed => return None,
@@ -216,12 +207,10 @@ impl<D: Device> Ledger<D> {
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) -> usize {
-        let hands_over = self.policy.hands_over();
         let parts = pages.iter().fold(0, |all, (_, parts)| all | parts);
         let candidate = |region: usize| {
             let entry = &self.regions[region];
-            let may = (hands_over || entry.is_only_of(job)) && self.can_leave(entry);
-            (may && !chosen.has(region)).then(|| {
+            (self.can_leave(entry) && !chosen.has(region)).then(|| {
                 let (own, others) = entry.usage(job);
                 Candidate { clash: (own & parts).count_ones(), others, region }
             })
@@ -234,7 +223,7 @@ impl<D: Device> Ledger<D> {
         let got = pages.len().min(best.len());
         best[..got].sort_unstable();
         for (&(page, _), candidate) in pages.iter().zip(&best) {
-            chosen.add(backings, Backing::anew(page, candidate.region, From::Nobody));
+            chosen.add(backings, Backing::anew(page, candidate.region, Origin::Nobody));
         }
         got
     }
@@ -249,8 +238,7 @@ impl<D: Device> Ledger<D> {
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) {
-        // A region that may be mapped only once would have to leave a page that work still uses.
-        if missing.is_empty() || !self.rules.aliases {
+        if missing.is_empty() {
             return;
         }
         let Some(account) = self.accounts.get_mut(&job) else { return };
@@ -261,7 +249,7 @@ impl<D: Device> Ledger<D> {
                 && !chosen.has(region)
                 && let Some((page, _)) = missing.pop()
             {
-                chosen.add(backings, Backing::anew(page, region, From::Own));
+                chosen.add(backings, Backing::anew(page, region, Origin::Own));
             }
             (is_there, missing.is_empty())
         };
@@ -292,62 +280,9 @@ impl<D: Device> Ledger<D> {
     ) {
         let absent = self.regions.absent().take(missing.len());
         let got = missing.iter().zip(absent).fold(0, |got, (&(page, _), region)| {
-            chosen.add(backings, Backing::anew(page, region, From::Nobody));
+            chosen.add(backings, Backing::anew(page, region, Origin::Nobody));
             got + 1
         });
         missing.drain(..got);
-    }
-
-    /// Gives the missing pages regions that other jobs have given up and that the device has yet to pass,
-    /// once their fences have been recorded, if streams may wait for each other. The oldest of each job first.
-    fn choose_others_draining(
-        &self,
-        job: JobKey,
-        missing: &mut Vec<Missing>,
-        backings: &mut Vec<Backing>,
-        chosen: &mut Chosen,
-    ) {
-        let ordered = self.rules.hand_over == HandOver::Ordered && self.policy.hands_over();
-        if missing.is_empty() || !self.rules.aliases || !ordered {
-            return;
-        }
-        for (&owner, account) in self.accounts.iter().filter(|&(&owner, _)| owner != job) {
-            for &region in account.fences.iter().flat_map(|fence| &fence.regions) {
-                let State::Draining { job: whose, batch } = self.regions[region].state else {
-                    continue;
-                };
-                if whose != owner || chosen.has(region) || self.fence_of(owner, batch).is_none() {
-                    continue;
-                }
-                let Some((page, _)) = missing.pop() else { return };
-                let from = From::Other { job: owner, batch };
-                chosen.add(backings, Backing::anew(page, region, from));
-            }
-        }
-    }
-
-    /// The event by which the device has passed a batch of a job, if it has been recorded.
-    fn fence_of(&self, job: JobKey, batch: u64) -> Option<(u64, &Arc<D::Event>)> {
-        let fences = &self.accounts.get(&job)?.fences;
-        let fence = fences.iter().find(|fence| fence.batch >= batch)?;
-        Some((fence.batch, &fence.event))
-    }
-
-    /// The events that have to pass before the backings may be used: of each other job the latest
-    /// that is needed, which comes after all its earlier ones.
-    pub(crate) fn dependencies(&self, backings: &[Backing]) -> Vec<Arc<D::Event>> {
-        let mut latest: Vec<(JobKey, u64)> = Vec::new();
-        for backing in backings {
-            let From::Other { job, batch } = backing.from else { continue };
-            match latest.iter_mut().find(|(owner, _)| *owner == job) {
-                Some((_, last)) => *last = batch.max(*last),
-                None => latest.push((job, batch)),
-            }
-        }
-        if latest.is_empty() {
-            return Vec::new();
-        }
-        let event = |(job, batch)| Some(self.fence_of(job, batch)?.1.clone());
-        latest.into_iter().filter_map(event).collect()
     }
 }

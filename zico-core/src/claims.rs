@@ -66,7 +66,7 @@ impl<D: Device> Ledger<D> {
     /// Whether a region may be had by a job as far as its mappings go: where it has to leave other
     /// pages first, those have to be known, and nobody else's business.
     pub(crate) fn can_leave(&self, region: &Region<D::Memory>) -> bool {
-        if self.rules.aliases && self.rules.hand_over != HandOver::Isolated {
+        if self.rules.hand_over != HandOver::Isolated {
             return true;
         }
         self.is_unclaimed(region)

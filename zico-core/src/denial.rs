@@ -31,8 +31,8 @@ impl<D: Device> Ledger<D> {
     fn beyond_cap(&self, job: JobKey, pages: u64) -> Option<Bytes> {
         let account = self.accounts.get(&job)?;
         let held = u64::from(account.leased_total()).saturating_add(pages);
-        let cap = u64::from(account.cap.min(self.limit));
-        (held > cap && account.cap < self.limit).then(|| Bytes::new(cap * self.page_bytes))
+        let cap = u64::from(account.cap().min(self.limit));
+        (held > cap && account.cap() < self.limit).then(|| Bytes::new(cap * self.page_bytes))
     }
 
     /// By how many regions the budget is too small ever to hold what is asked for beside what all keep for
@@ -59,9 +59,6 @@ impl<D: Device> Ledger<D> {
     /// it and it has said that this persists. What is only learned to persist, within an
     /// iteration, comes in the place of something that the job has kept all along.
     fn shuts_out(&self, job: JobKey, demand: Demand, kept: u64) -> Option<u64> {
-        if !self.policy.hands_over() {
-            return None;
-        }
         let own = self.accounts.get(&job)?;
         if !demand.told && own.is_running() {
             return None;
@@ -94,17 +91,10 @@ impl<D: Device> Ledger<D> {
         self.counts.denied += 1;
         self.refused_claimed |= self.claimed > 0;
         self.stall(job, want, now);
-        // Where nothing is handed over, what others have they keep.
-        let quiet = |account: &Account<D>| account.is_quiet() && account.draining == 0;
-        let kept = !self.policy.hands_over()
-            && self.claimed == 0
-            && self.accounts.get(&job).is_some_and(quiet);
-        let stuck = last && !kept && self.is_stuck();
+        let stuck = last && self.is_stuck();
         if stuck && self.let_in_a_holder() {
             self.wake = true;
-        } else if last && kept
-            || stuck && !self.is_another_served(job, None) && self.is_to_blame(job)
-        {
+        } else if stuck && !self.is_another_served(job, None) && self.is_to_blame(job) {
             let free = self.regions.free_count() as u64;
             let missing = pages.saturating_sub(free);
             return Denied::Never(self.out_of_memory(job, want.asked, pages, missing));
@@ -150,7 +140,7 @@ impl<D: Device> Ledger<D> {
         };
         let taken = self.accounts.iter().map(taken).fold(0, u32::saturating_add);
         let own = self.accounts.get(&job);
-        let cap = own.map_or(0, |account| account.cap.saturating_sub(account.charged()));
+        let cap = own.map_or(0, |account| account.cap().saturating_sub(account.charged()));
         self.limit.saturating_sub(taken).min(cap)
     }
 

@@ -13,12 +13,12 @@ use core::fmt;
 use crate::units::{Addr, Bytes, Ticks};
 
 bitflags::bitflags! {
-    /// What a device can do beyond the least that the core needs.
+    /// What a device can do.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Features: u32 {
-        /// One physical allocation may be mapped at two addresses at a time. With it a region stays
-        /// mapped wherever it was, and comes back there by book-keeping alone; without it a region
-        /// that goes elsewhere is unmapped first.
+        /// One physical allocation may be mapped at several addresses at a time, as with CUDA's virtual
+        /// memory management. A pool needs it: a region stays mapped wherever it was, and comes back
+        /// there by book-keeping alone.
         const ALIASES = 1;
     }
 }
@@ -31,7 +31,7 @@ pub struct Caps {
     pub granularity: Bytes,
     /// The physical memory that the device has. A budget can never be larger.
     pub capacity: Bytes,
-    /// What it can do beyond the least.
+    /// What it can do.
     pub features: Features,
 }
 

@@ -12,29 +12,8 @@ use crate::units::{Addr, Bytes};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolError<E> {
-    /// The budget holds not even one region.
-    BudgetTooSmall {
-        /// The budget.
-        budget: Bytes,
-        /// The size of a region.
-        region: Bytes,
-    },
-    /// The budget is larger than the device.
-    BudgetBeyondDevice {
-        /// The budget.
-        budget: Bytes,
-        /// The device's memory.
-        capacity: Bytes,
-    },
-    /// The budget is divided into more regions than the books can hold.
-    TooManyRegions {
-        /// How many regions.
-        count: u64,
-        /// The size of a region.
-        region: Bytes,
-        /// The most there can be.
-        most: u64,
-    },
+    /// The budget cannot be.
+    Budget(BudgetError),
     /// The device's granularity is no power of two: its contract asks for one.
     Granularity {
         /// The granularity.
@@ -47,9 +26,70 @@ pub enum PoolError<E> {
         /// The device's granularity.
         granularity: Bytes,
     },
+    /// The device cannot map one piece of memory at several addresses
+    /// ([`Features::ALIASES`](crate::Features::ALIASES)), which a pool needs.
+    NoAliases,
     /// The device refused.
     Device(E),
 }
+
+/// A budget that cannot be. One that was in force stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// Less than what the jobs keep between iterations, and what is reserved for them.
+    BelowPersistent {
+        /// The budget asked for.
+        asked: Bytes,
+        /// What the jobs keep.
+        kept: Bytes,
+    },
+    /// Not even one region.
+    TooSmall {
+        /// The budget asked for.
+        asked: Bytes,
+        /// The size of a region.
+        region: Bytes,
+    },
+    /// More than the device has.
+    BeyondDevice {
+        /// The budget asked for.
+        asked: Bytes,
+        /// The device's memory.
+        capacity: Bytes,
+    },
+    /// More regions than the books can hold.
+    TooManyRegions {
+        /// How many.
+        count: u64,
+        /// The size of a region.
+        region: Bytes,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl fmt::Display for BudgetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BelowPersistent { asked, kept } => {
+                write!(f, "a budget of {asked} is less than the {kept} that the jobs keep")
+            }
+            Self::TooSmall { asked, region } => {
+                write!(f, "a budget of {} holds no region of {region}", Exact(*asked))
+            }
+            Self::BeyondDevice { asked, capacity } => {
+                let (asked, capacity) = (Exact(*asked), Exact(*capacity));
+                write!(f, "a budget of {asked} is more than the device's {capacity}")
+            }
+            Self::TooManyRegions { count, region, most } => {
+                write!(f, "{count} regions of {region} are more than {most}: use larger regions")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BudgetError {}
 
 /// A job could not join.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,21 +279,15 @@ impl fmt::Display for Exact {
 impl<E: fmt::Display> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BudgetTooSmall { budget, region } => {
-                write!(f, "a budget of {} holds no region of {region}", Exact(*budget))
-            }
-            Self::BudgetBeyondDevice { budget, capacity } => {
-                let (budget, capacity) = (Exact(*budget), Exact(*capacity));
-                write!(f, "a budget of {budget} is more than the device's {capacity}")
+            Self::Budget(error) => error.fmt(f),
+            Self::NoAliases => {
+                f.write_str("the device cannot map one piece of memory at several addresses")
             }
             Self::Granularity { granularity } => write!(
                 f,
                 "the device's granularity of {granularity} is no power of two: the backend breaks \
                  the contract"
             ),
-            Self::TooManyRegions { count, region, most } => {
-                write!(f, "{count} regions of {region} are more than {most}: use larger regions")
-            }
             Self::RegionSize { region, granularity } => write!(
                 f,
                 "a region of {region} is no power of two, or smaller than the device's granularity \

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::account::Account;
 use crate::banker::{can_finish, is_safe};
-use crate::choose::{Backing, From, Grant};
+use crate::choose::{Backing, Grant, Origin};
 use crate::device::Device;
 use crate::error::{OutOfMemory, Shortage};
 use crate::ledger::Ledger;
@@ -38,7 +38,7 @@ impl<D: Device> Ledger<D> {
         want: &Want,
         last: bool,
         now: Ticks,
-    ) -> Result<Grant<D::Event>, Denied> {
+    ) -> Result<Grant, Denied> {
         // Growth that stays may be one that never fits although it would be safe now.
         if want.persists()
             && let Some(denied) = self.refusal(job, want)
@@ -77,8 +77,7 @@ impl<D: Device> Ledger<D> {
         want: &Want,
         backings: &mut Vec<Backing>,
         now: Ticks,
-    ) -> Grant<D::Event> {
-        let after = self.dependencies(backings);
+    ) -> Grant {
         let claimed = self.claim_for(job, want.zone, backings);
         let relief = self.book(job, want, backings, now);
         self.told = None;
@@ -87,10 +86,9 @@ impl<D: Device> Ledger<D> {
         }
         self.counts.leases += 1;
         self.counts.leased += backings.len() as u64;
-        self.counts.orders += after.len() as u64;
-        let idle = after.is_empty() && backings.iter().all(|backing| backing.mapped);
+        let idle = backings.iter().all(|backing| backing.mapped);
         let backings = if idle { Vec::new() } else { core::mem::take(backings) };
-        Grant { backings, after, claimed, relief }
+        Grant { backings, claimed, relief }
     }
 
     /// The banker's test with what `job` asks for granted to it: passed by what is within its floor, which is
@@ -98,10 +96,6 @@ impl<D: Device> Ledger<D> {
     /// as it is (a job has left behind more than it ever had), whoever can still does, and nothing is
     /// granted that would keep it from that.
     fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
-        if !self.policy.hands_over() {
-            // Where nothing comes back, what is there is all that matters.
-            return self.lay_claims(Some((job, growth)), 0) <= self.limit;
-        }
         if self.is_safe_with(Some((job, growth)), 0) || self.is_within_floor(job, growth) {
             return true;
         }
@@ -181,16 +175,13 @@ impl<D: Device> Ledger<D> {
         for backing in backings {
             let place = Place { job, zone, page: backing.page };
             self.regions.set_state(backing.region, State::Leased(place));
-            if backing.from != From::Own {
-                self.count_draining(job, backing.from, -1, now);
-            }
         }
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         let moment = account.moment();
         for backing in backings {
-            account.draining -= u32::from(backing.from == From::Own);
+            account.draining -= u32::from(backing.from == Origin::Own);
             account.leased[zone.index()] += 1;
-            account.taken += u64::from(backing.from != From::Own);
+            account.taken += u64::from(backing.from != Origin::Own);
             account.spaces[zone.index()].set(backing.page, |page| page.usage.begin(moment));
         }
         if matches!(want.told, Told::Guessed { .. }) && zone == Zone::Persistent {
@@ -206,30 +197,12 @@ impl<D: Device> Ledger<D> {
         core::mem::take(&mut account.denied)
     }
 
-    /// A region that was draining is no longer, or is again.
-    fn count_draining(&mut self, job: JobKey, from: From, change: i32, now: Ticks) {
-        let owner = match from {
-            From::Nobody => return,
-            From::Own => job,
-            From::Other { job, .. } => job,
-        };
-        if let Some(account) = self.accounts.get_mut(&owner) {
-            account.draining = account.draining.saturating_add_signed(change);
-            if owner != job {
-                account.note(now);
-            }
-        }
-    }
-
     /// The device could not do its part: takes the lease back. No work uses the regions yet, but for
     /// those that were draining; they drain again.
     pub(crate) fn revoke(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) {
         for backing in backings {
             let state = self.revoked(job, zone, backing);
             self.regions.set_state(backing.region, state);
-            if matches!(state, State::Draining { .. }) {
-                self.count_draining(job, backing.from, 1, now);
-            }
         }
         if let Some(account) = self.accounts.get_mut(&job) {
             let leased = &mut account.leased[zone.index()];
@@ -244,19 +217,16 @@ impl<D: Device> Ledger<D> {
     /// What becomes of a region whose lease is taken back.
     fn revoked(&mut self, job: JobKey, zone: Zone, backing: &Backing) -> State {
         match backing.from {
-            From::Nobody => State::Free,
-            From::Own => {
+            Origin::Nobody => State::Free,
+            Origin::Own => {
                 let Some(account) = self.accounts.get_mut(&job) else { return State::Free };
                 // It drains under a later fence than before, and with it the page.
                 let batch = account.batch;
+                account.draining = account.draining.saturating_add(1);
                 account.pending.push(backing.region);
                 account.spaces[zone.index()].set(backing.page, |page| page.last = batch);
                 State::Draining { job, batch }
             }
-            From::Other { job, batch } => match self.accounts.get(&job) {
-                Some(account) if account.passed < batch => State::Draining { job, batch },
-                _ => State::Free,
-            },
         }
     }
 }

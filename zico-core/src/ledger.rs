@@ -21,7 +21,7 @@ use crate::signature::Signature;
 use crate::snapshot::Counts;
 use crate::space::{Moment, Space};
 use crate::sync::Arc;
-use crate::units::{MemoryTime, Ticks};
+use crate::units::Ticks;
 use crate::zone::Zone;
 
 /// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
@@ -35,8 +35,6 @@ pub(crate) const AT_A_TIME: usize = 1024;
 /// What may be done with a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
-    /// It may be mapped at several pages at a time.
-    pub(crate) aliases: bool,
     pub(crate) hand_over: HandOver,
 }
 
@@ -65,8 +63,6 @@ pub(crate) struct Ledger<D: Device> {
     pub(crate) chosen: Chosen,
     /// An empty list, for the next batch.
     list: Vec<usize>,
-    /// A running iteration may hold more than its job's share has come to be.
-    pub(crate) owed: bool,
     /// Nothing starts, so that a running iteration gets the memory that it waits for.
     pub(crate) making_way: bool,
     /// Scratch for decisions.
@@ -112,7 +108,6 @@ impl<D: Device> Ledger<D> {
             backings: Vec::new(),
             chosen: Chosen::default(),
             list: Vec::new(),
-            owed: false,
             making_way: false,
             desk: Desk::default(),
             departed: Vec::new(),
@@ -141,11 +136,10 @@ impl<D: Device> Ledger<D> {
         }
         // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
         for account in self.accounts.values_mut() {
-            (account.used, account.served) = (MemoryTime::ZERO, Ticks::ZERO);
+            account.served = Ticks::ZERO;
         }
         self.accounts.insert(key, account);
         self.regions.join(key);
-        self.share_out();
         true
     }
 
@@ -196,7 +190,6 @@ impl<D: Device> Ledger<D> {
         self.epoch += 1;
         self.tighten();
         self.depart(job);
-        self.share_out();
     }
 
     /// Takes back pages that an arena has emptied.
@@ -275,18 +268,13 @@ impl<D: Device> Ledger<D> {
         })
     }
 
-    /// A batch has been fenced. Whether somebody who was denied memory may have it now, behind the
-    /// fence.
-    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) -> bool {
-        if let Some(account) = self.accounts.get_mut(&job) {
-            // Another thread may have fenced a later one meanwhile.
-            let at = account.fences.partition_point(|other| other.batch < fence.batch);
-            account.fences.insert(at, fence);
-            self.counts.fences += 1;
-        }
-        let ordered = self.rules.hand_over == HandOver::Ordered;
-        self.epoch += u64::from(ordered);
-        ordered && self.accounts.values().any(|account| account.denied)
+    /// A batch has been fenced.
+    pub(crate) fn fenced(&mut self, job: JobKey, fence: Fence<D::Event>) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        // Another thread may have fenced a later one meanwhile.
+        let at = account.fences.partition_point(|other| other.batch < fence.batch);
+        account.fences.insert(at, fence);
+        self.counts.fences += 1;
     }
 
     /// No event could be recorded: the regions join the batch that is open now.
@@ -378,7 +366,7 @@ impl<D: Device> Ledger<D> {
     /// region from other places where it may not stay.
     pub(crate) fn stale(&self, place: Place, region: usize) -> Vec<(Place, usize)> {
         let isolated = self.rules.hand_over == HandOver::Isolated;
-        let stays = |other: &Place| self.rules.aliases && (!isolated || other.job == place.job);
+        let stays = |other: &Place| !isolated || other.job == place.job;
         let others = self.regions[region].mappings.iter().map(|mapping| mapping.place);
         let others = others.filter(|other| !stays(other)).map(|other| (other, region));
         let occupied = self.space(place).and_then(|space| space.page(place.page).region);

@@ -121,12 +121,12 @@ mod zone;
 
 pub use admission::Begin;
 pub use block::{Block, Request};
-pub use budget::{BudgetError, BudgetStatus};
+pub use budget::BudgetStatus;
 pub use detect::{Detected, Detector};
 pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use error::{
-    AllocError, BeginError, FreeError, Holder, JoinError, NotRunning, OutOfMemory, PoolError,
-    Shortage, UseError,
+    AllocError, BeginError, BudgetError, FreeError, Holder, JoinError, NotRunning, OutOfMemory,
+    PoolError, Shortage, UseError,
 };
 pub use job::Job;
 pub use lifetime::Lifetime;
@@ -136,6 +136,6 @@ pub use profile::{Profile, Step};
 pub use snapshot::{Activity, Counts, Held, JobSnapshot, Snapshot};
 pub use stats::{Counter, LiveBlock, LiveBlocks, Stats};
 pub use terms::JobConfig;
-pub use units::{Addr, Bytes, MemoryTime, Progress, Regions, Ticks};
+pub use units::{Addr, Bytes, Progress, Regions, Ticks};
 pub use wait::Changed;
 pub use waits::{Awaited, Blocker, JobId, Waiting};

@@ -70,20 +70,8 @@ impl<D: Device> Shared<D> {
         done.map_err(AllocError::Device)
     }
 
-    /// Sees to it that granted regions are mapped at their pages, and that the job's stream waits
-    /// for what they were used for before.
-    fn furnish(&self, job: JobKey, zone: Zone, grant: &Grant<D::Event>) -> Result<(), D::Error> {
-        if grant.after.is_empty() && grant.backings.is_empty() {
-            return Ok(());
-        }
-        if !grant.after.is_empty() {
-            let stream = self.ledger.lock().accounts.get(&job).map(|account| account.stream);
-            let order = |event: &Arc<D::Event>| match stream {
-                Some(stream) => self.device.order_after(stream, event),
-                None => Ok(()),
-            };
-            grant.after.iter().try_for_each(order)?;
-        }
+    /// Sees to it that granted regions are mapped at their pages.
+    fn furnish(&self, job: JobKey, zone: Zone, grant: &Grant) -> Result<(), D::Error> {
         let unmapped = grant.backings.iter().filter(|backing| !backing.mapped);
         let mut unmapped: Vec<Backing> = unmapped.copied().collect();
         unmapped.sort_unstable_by_key(|backing| backing.page);
@@ -188,10 +176,7 @@ impl<D: Device> Shared<D> {
             Ok(event) => {
                 let Batch { number: batch, regions, .. } = batch;
                 let event = Arc::new(event);
-                let relief = self.ledger.lock().fenced(job, Fence { batch, regions, event });
-                if relief {
-                    self.changed();
-                }
+                self.ledger.lock().fenced(job, Fence { batch, regions, event });
                 Ok(())
             }
             Err(error) => {

@@ -9,9 +9,9 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::account::Account;
-use crate::budget::{BudgetError, BudgetStatus};
+use crate::budget::{BudgetStatus, regions_of};
 use crate::device::{Device, Features};
-use crate::error::{JoinError, PoolError};
+use crate::error::{BudgetError, JoinError, PoolError};
 use crate::job::Job;
 use crate::ledger::{Ledger, Rules};
 use crate::marker::Marker;
@@ -41,8 +41,6 @@ const LARGE: (u64, Bytes) = (1 << 14, Bytes::mib(4));
 const CHOSEN_REGIONS: u64 = 1 << 17;
 /// How long others wait for a job that is between iterations and does nothing.
 const PATIENCE: Ticks = Ticks::millis(60_000);
-/// The most regions that a budget is divided into: the books have an entry for each.
-pub(crate) const MOST_REGIONS: u64 = 1 << 20;
 
 /// How memory that one job has given up becomes another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,9 +50,6 @@ pub enum HandOver {
     /// no device call.
     #[default]
     Fenced,
-    /// At once, if nothing else is free: the new owner's stream waits for the fence on the device
-    /// ([`Device::order_after`]) and its host goes on.
-    Ordered,
     /// As `Fenced`, and the region leaves the addresses of all other jobs first. Jobs that do not
     /// trust each other can then not reach each other's memory by a stale address; each hand-over
     /// costs device calls. What is in the memory stays in it: clearing it is the new owner's to ask
@@ -164,20 +159,11 @@ impl<D: Device> Pool<D> {
         if !region.value().is_power_of_two() || region < caps.granularity {
             return Err(PoolError::RegionSize { region, granularity: caps.granularity });
         }
-        if config.budget > caps.capacity {
-            return Err(PoolError::BudgetBeyondDevice {
-                budget: config.budget,
-                capacity: caps.capacity,
-            });
+        let count = regions_of(config.budget, region, caps.capacity).map_err(PoolError::Budget)?;
+        if !caps.features.contains(Features::ALIASES) {
+            return Err(PoolError::NoAliases);
         }
-        let count = config.budget.value() / region.value();
-        let count = match u32::try_from(count) {
-            Ok(0) => return Err(PoolError::BudgetTooSmall { budget: config.budget, region }),
-            Ok(regions) if count <= MOST_REGIONS => regions,
-            _ => return Err(PoolError::TooManyRegions { count, region, most: MOST_REGIONS }),
-        };
-        let aliases = caps.features.contains(Features::ALIASES);
-        let rules = Rules { aliases, hand_over: config.hand_over };
+        let rules = Rules { hand_over: config.hand_over };
         let shared = Shared {
             device,
             region,
@@ -414,7 +400,7 @@ mod tests {
         ] {
             assert_eq!(region(budget), chosen, "{budget}");
         }
-        assert!(Bytes::MAX.value() / region(Bytes::MAX).value() <= MOST_REGIONS);
+        assert!(Bytes::MAX.value() / region(Bytes::MAX).value() <= 1 << 20);
         assert_eq!(
             PoolConfig::new(Bytes::gib(4)).region_size(Bytes::mib(8)).region_for(Bytes::mib(2)),
             Bytes::mib(8)

@@ -72,11 +72,6 @@ impl<M> Region<M> {
         Self { memory: None, state: State::Free, last: 0, home: 0, mappings: Vec::new() }
     }
 
-    /// Whether no other job has had it, as far as its mappings tell.
-    pub(crate) fn is_only_of(&self, job: JobKey) -> bool {
-        self.mappings.iter().all(|mapping| mapping.place.job == job)
-    }
-
     /// When a job uses it, and for how much of their time the others do in all.
     pub(crate) fn usage(&self, job: JobKey) -> (u64, u32) {
         self.mappings.iter().fold((0, 0), |(own, others), mapping| {
@@ -100,11 +95,8 @@ mod tests {
         let mapping =
             |job, page, parts| Mapping { place: Place { job, zone: Zone::Iteration, page }, parts };
         let mut region: Region<()> = Region::absent();
-        assert!(region.is_only_of(1));
         region.mappings = vec![mapping(1, 0, 0b0110), mapping(1, 7, 0b0011)];
-        assert!(region.is_only_of(1) && !region.is_only_of(2));
         region.mappings.extend([mapping(2, 0, 0b1011), mapping(3, 0, 0b1000)]);
-        assert!(!region.is_only_of(1));
         assert_eq!(region.usage(1), (0b0111, 4));
         assert_eq!(region.usage(2), (0b1011, 5));
     }

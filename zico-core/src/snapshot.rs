@@ -125,8 +125,6 @@ pub struct Counts {
     pub unmaps: u64,
     /// Fences recorded.
     pub fences: u64,
-    /// How often a stream was made to wait for another job's fence.
-    pub orders: u64,
 }
 
 /// A pool's books at one moment.
@@ -193,7 +191,7 @@ impl Snapshot {
 impl fmt::Display for Snapshot {
     /// A line for the pool and a table of the jobs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { leases, leased, denied, creates, destroys, maps, unmaps, fences, orders } =
+        let Counts { leases, leased, denied, creates, destroys, maps, unmaps, fences } =
             self.counts;
         let unused = self.budget.saturating_sub(self.held);
         writeln!(
@@ -204,7 +202,7 @@ impl fmt::Display for Snapshot {
         writeln!(
             f,
             "{leases} leases of {leased} regions, {denied} denied; device calls: {creates} create, \
-             {destroys} destroy, {maps} map, {unmaps} unmap, {fences} record, {orders} order"
+             {destroys} destroy, {maps} map, {unmaps} unmap, {fences} record"
         )?;
         let width = self.jobs.iter().map(|job| job.name.chars().count()).max().unwrap_or(0).max(4);
         write!(f, "{:<width$}  {:<8} {:>10}", "job", "does", "iterations")?;

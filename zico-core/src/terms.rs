@@ -4,13 +4,12 @@
 use alloc::string::String;
 
 use crate::account::Account;
-use crate::choose::{Backing, From as Origin};
+use crate::choose::{Backing, Origin};
 use crate::device::Device;
 use crate::error::JoinError;
 use crate::ledger::Ledger;
-use crate::policy::View;
 use crate::region::JobKey;
-use crate::units::{Bytes, Regions};
+use crate::units::Bytes;
 
 /// A job that is to join, and on which terms. A name alone will do: `pool.join("resnet50", stream)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +19,6 @@ pub struct JobConfig {
     pub(crate) floor: Bytes,
     pub(crate) cap: Option<Bytes>,
     pub(crate) declared: Option<Bytes>,
-    pub(crate) iterations: Option<u64>,
     pub(crate) detect: bool,
     pub(crate) unplanned: bool,
 }
@@ -73,14 +71,6 @@ impl JobConfig {
         self
     }
 
-    /// How many iterations the job will do, for policies that want to know
-    /// ([`Order::Srtf`](crate::policy::Order::Srtf)).
-    #[must_use]
-    pub fn iterations(mut self, iterations: u64) -> Self {
-        self.iterations = Some(iterations);
-        self
-    }
-
     /// The job does not mark its iterations: where they begin is detected from the order of its
     /// allocations, and [`Job::detected`](crate::Job::detected) says how sure that is. Until then, and
     /// whenever the order stops to repeat, what the job does counts as one iteration; with nothing
@@ -130,7 +120,6 @@ pub(crate) struct Terms {
     pub(crate) declared: Option<u32>,
     /// The same to the byte, for people to read.
     pub(crate) declared_bytes: Bytes,
-    pub(crate) iterations: Option<u64>,
     pub(crate) detect: bool,
 }
 
@@ -151,7 +140,6 @@ impl Terms {
             cap,
             declared: config.declared.map(up),
             declared_bytes: config.declared.unwrap_or_default(),
-            iterations: config.iterations,
             detect: config.detect,
         })
     }
@@ -181,48 +169,20 @@ impl<D: Device> Ledger<D> {
     /// Whether the job would keep to its cap, and leave the others their floors, if it got these
     /// regions. What drains counts: nobody else can have it yet.
     pub(crate) fn is_within_terms(&self, job: JobKey, backings: &[Backing]) -> bool {
-        let of = |origin: &dyn Fn(Origin) -> bool| {
-            let count = backings.iter().filter(|backing| origin(backing.from)).count();
-            u32::try_from(count).unwrap_or(u32::MAX)
-        };
         let Some(own) = self.accounts.get(&job) else { return false };
-        let charged = own.charged().saturating_add(of(&|origin| origin != Origin::Own));
-        if charged > own.cap {
+        let more = backings.iter().filter(|backing| backing.from != Origin::Own).count();
+        let charged = own.charged().saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        if charged > own.cap() {
             return false;
         }
         if self.accounts.values().all(|account| account.terms.floor == 0) {
             return true;
         }
-        let any_of_others =
-            backings.iter().any(|backing| matches!(backing.from, Origin::Other { .. }));
         let reserved = self.accounts.iter().map(|(&key, account)| {
-            let theirs = |origin| matches!(origin, Origin::Other { job, .. } if job == key);
-            let taken = if any_of_others && key != job { of(&theirs) } else { 0 };
-            let charged = if key == job { charged } else { account.charged() - taken };
+            let charged = if key == job { charged } else { account.charged() };
             charged.max(account.terms.floor)
         });
         reserved.fold(0, u32::saturating_add) <= self.limit
-    }
-
-    /// Asks the policy anew how much each job may hold: somebody has joined or left, or the budget has
-    /// changed. An iteration that runs keeps what it was promised; its job is looked at when it ends.
-    pub(crate) fn share_out(&mut self) {
-        self.owed = false;
-        let mut desk = core::mem::take(&mut self.desk);
-        desk.lay_out(self);
-        let budget = Regions::new(self.target);
-        for (i, key) in desk.keys.iter().enumerate() {
-            let cap = self.policy.cap(&View::new(budget, &desk.jobs, i));
-            // A share of all there is does not bind: the budget does.
-            let cap = if cap < budget { cap.value() } else { u32::MAX };
-            if let Some(account) = self.accounts.get_mut(key) {
-                let cap = cap.min(account.terms.cap.unwrap_or(u32::MAX));
-                let keeps = account.is_running() && cap < account.cap;
-                account.cap = if keeps { account.cap } else { cap };
-                self.owed |= keeps;
-            }
-        }
-        self.desk = desk;
     }
 }
 

@@ -107,13 +107,6 @@ quantity! {
     /// contention slows it down (Zico, section 4: "progress").
     Progress(u32)
 }
-quantity! {
-    /// Regions times nanoseconds: how much memory a job has had for how long.
-    ///
-    /// What fairness counts (Salus, "FAIR"): a job that holds much for a short time has had as much
-    /// of the device as one that holds little for long.
-    MemoryTime(u128)
-}
 
 additive!(Bytes);
 additive!(Regions);
@@ -154,12 +147,6 @@ impl Regions {
     #[must_use]
     pub const fn bytes(self, size: Bytes) -> Bytes {
         Bytes((self.0 as u64).saturating_mul(size.0))
-    }
-
-    /// What holding this many regions for so long comes to.
-    #[must_use]
-    pub const fn during(self, time: Ticks) -> MemoryTime {
-        MemoryTime((self.0 as u128).saturating_mul(time.0 as u128))
     }
 }
 

@@ -114,7 +114,7 @@ impl<D: Device> Account<D> {
             returns: reserved - then_kept,
             claim: ahead.map(|ahead| self.persistent().saturating_add(ahead)),
             is_running,
-            cap: self.cap,
+            cap: self.cap(),
         }
     }
 

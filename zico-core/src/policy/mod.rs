@@ -1,4 +1,4 @@
-//! When an iteration may start: the sharing decision and its alternatives.
+//! When an iteration may start: the sharing decision.
 //!
 //! A [`Policy`] is shown all jobs and one candidate that waits to start an iteration (a [`View`]), and
 //! says whether it may. Whatever it says, the pool's own rules lie beneath: the budget is never
@@ -9,47 +9,26 @@
 //! | policy | starts an iteration | from |
 //! |---|---|---|
 //! | [`TimeShift`] | at the first moment from which all waves fit, the lightest first (the default) | Zico, section 5 |
-//! | [`Conservative`] | if all that may still come fits at once | this crate |
-//! | [`ModelBased`] | if the sampled waves fit up to the end of the other's iteration | Zico |
 //! | [`TickTock`] | while all others are in their backward pass | Zico's artifact |
-//! | [`Spatial`] | if the peaks fit at once | Zico's artifact |
-//! | [`Lanes`] | if its lane is free | Salus |
-//! | [`Static`] | always, within a fixed share of memory | MPS, MIG |
-//! | [`Exclusive`] | one at a time | both papers' baseline |
-//! | [`Unmanaged`] | always, and keeps what it has taken | caching allocators |
 //!
 //! An iteration of which nothing is known yet, neither from an earlier one nor from what the job has
 //! [declared](crate::JobConfig::declare), runs alone where a policy looks at profiles.
 
-mod conservative;
-mod exclusive;
-mod lanes;
-mod model_based;
-mod partition;
-mod spatial;
 mod tick_tock;
 mod time_shift;
-mod unmanaged;
 
 #[cfg(test)]
 mod testing;
 
-pub use conservative::Conservative;
-pub use exclusive::Exclusive;
-pub use lanes::{Lanes, Order};
-pub use model_based::ModelBased;
-pub use partition::Static;
-pub use spatial::Spatial;
 pub use tick_tock::TickTock;
 pub use time_shift::{Aim, TimeShift};
-pub use unmanaged::Unmanaged;
 
 use alloc::sync::Arc;
 use core::cmp::Ordering;
 
 use crate::profile::Profile;
 use crate::snapshot::Activity;
-use crate::units::{MemoryTime, Progress, Regions, Ticks};
+use crate::units::{Progress, Regions, Ticks};
 
 /// One job, as a policy sees it.
 #[derive(Clone, Debug, Default)]
@@ -66,16 +45,12 @@ pub struct Tenant {
     pub ephemeral: Regions,
     /// Those with more go first, whatever the policy.
     pub priority: i32,
-    /// The memory its iterations have had, times how long, since a job last joined.
-    pub used: MemoryTime,
     /// How long its iterations have taken, waiting left out, since a job last joined.
     pub served: Ticks,
-    /// How many iterations it still has to do, if it has said so.
-    pub remaining: Option<u64>,
+    /// How many of its iterations have ended.
+    pub iterations: u64,
     /// What is always there for it.
     pub floor: Regions,
-    /// The most that it may hold, if that was given.
-    pub cap: Option<Regions>,
 }
 
 impl Tenant {
@@ -216,16 +191,5 @@ pub trait Policy: Send {
     /// than [16](crate::Job::begin) others.
     fn order(&self, _one: &Tenant, _other: &Tenant) -> Ordering {
         Ordering::Equal
-    }
-
-    /// The most that the candidate may ever hold. Asked anew whenever a job joins or leaves.
-    fn cap(&self, view: &View<'_>) -> Regions {
-        view.own().cap.unwrap_or(view.budget)
-    }
-
-    /// Whether jobs hand memory over to each other. If not, a job keeps what it has leased until
-    /// it leaves.
-    fn hands_over(&self) -> bool {
-        true
     }
 }

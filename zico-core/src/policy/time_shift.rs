@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use super::{Policy, Tenant, Verdict, View};
 use crate::profile::Profile;
 use crate::snapshot::Activity;
-use crate::units::{MemoryTime, Regions, Ticks};
+use crate::units::{Regions, Ticks};
 use sum::Sum;
 
 mod sum;
@@ -198,8 +198,10 @@ fn measured(job: &Tenant) -> Option<&Profile> {
 }
 
 /// How much an iteration takes for how long. Nothing as long as that is not known, so that it soon is.
-fn weight(job: &Tenant) -> MemoryTime {
-    measured(job).map_or(MemoryTime::ZERO, |profile| profile.peak().during(profile.length()))
+fn weight(job: &Tenant) -> u128 {
+    measured(job).map_or(0, |profile| {
+        u128::from(profile.peak().value()) * u128::from(profile.length().value())
+    })
 }
 
 /// Whether the candidate's job has had more time of its own than some other that waits or runs, by more
