@@ -69,73 +69,31 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod account;
-mod admission;
-mod arena;
-mod banker;
-mod block;
-mod budget;
-mod choose;
-mod claims;
-mod denial;
-mod desk;
-mod detect;
-mod device;
-mod error;
-mod first_wave;
-mod grow;
-mod habits;
+mod executor;
+mod heap;
 mod job;
-mod lease;
+mod learn;
 mod ledger;
-mod leftovers;
-mod lifetime;
-mod mapping;
-mod margin;
-mod marker;
-mod memory;
-mod outlook;
-mod planned;
 pub mod policy;
 mod pool;
-mod profile;
-mod recent;
-mod region;
-mod run;
-mod serials;
-mod shared;
-mod shortage;
-mod signature;
-mod snapshot;
-mod space;
-mod stats;
-mod streams;
-mod sync;
-mod terms;
-mod trim;
-mod units;
-mod wait;
-mod waits;
-mod want;
-mod zone;
+mod types;
 
-pub use admission::Begin;
-pub use block::{Block, Request};
-pub use budget::BudgetStatus;
-pub use detect::{Detected, Detector};
-pub use device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
-pub use error::{
+pub use heap::Planning;
+pub use job::{Changed, Job};
+pub use learn::detector::Detector;
+pub use learn::profile::{Profile, Step};
+pub use pool::{Pool, PoolConfig};
+pub use types::block::{Block, Request};
+pub use types::config::{HandOver, JobConfig};
+pub use types::device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
+pub use types::error::{
     AllocError, BeginError, BudgetError, FreeError, Holder, JoinError, NotRunning, OutOfMemory,
     PoolError, Shortage, UseError,
 };
-pub use job::Job;
-pub use lifetime::Lifetime;
-pub use planned::Planning;
-pub use pool::{HandOver, Pool, PoolConfig};
-pub use profile::{Profile, Step};
-pub use snapshot::{Activity, Counts, Held, JobSnapshot, Snapshot};
-pub use stats::{Counter, LiveBlock, LiveBlocks, Stats};
-pub use terms::JobConfig;
-pub use units::{Addr, Bytes, Progress, Regions, Ticks};
-pub use wait::Changed;
-pub use waits::{Awaited, Blocker, JobId, Waiting};
+pub use types::lifetime::Lifetime;
+pub use types::report::{
+    Activity, Begin, BudgetStatus, Counts, Detected, Held, JobSnapshot, Snapshot,
+};
+pub use types::stats::{Counter, LiveBlock, LiveBlocks, Stats};
+pub use types::units::{Addr, Bytes, Progress, Regions, Ticks};
+pub use types::waits::{Awaited, Blocker, JobId, Waiting};

@@ -8,26 +8,23 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::account::Account;
-use crate::budget::{BudgetStatus, regions_of};
-use crate::device::{Device, Features};
-use crate::error::{BudgetError, JoinError, PoolError};
-use crate::job::Job;
-use crate::ledger::{Ledger, Rules};
-use crate::marker::Marker;
-use crate::memory::Memory;
+use crate::executor::{JobHandles, Shared};
+use crate::heap::JobHeap;
+use crate::heap::marker::Marker;
+use crate::job::{Changed, Job};
+use crate::ledger::account::Account;
+use crate::ledger::{Ledger, Rules, regions_of};
 use crate::policy::{Policy, TimeShift};
-use crate::run::Pulse;
-use crate::shared::{Shared, Wakers};
-use crate::snapshot::Snapshot;
-use crate::space::Space;
-use crate::stats::LiveBlocks;
-use crate::sync::{Arc, AtomicU32, Mutex, Ordering};
-use crate::terms::{JobConfig, Terms};
-use crate::units::{Bytes, Regions, Ticks};
-use crate::wait::Changed;
-use crate::waits::{JobId, Waiting};
-use crate::zone::Zone;
+use crate::types::config::{HandOver, JobConfig, Terms};
+use crate::types::device::{Device, Features};
+use crate::types::error::{BudgetError, JoinError, PoolError};
+use crate::types::pulse::Pulse;
+use crate::types::report::{Activity, BudgetStatus, Snapshot};
+use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::sync::{Arc, Mutex, Ordering};
+use crate::types::units::{Bytes, Ticks};
+use crate::types::waits::{JobId, Waiting};
+use crate::types::zone::Zone;
 
 /// An arena's address range over the device's memory, which no budget exceeds.
 const SPREAD: u64 = 2;
@@ -41,21 +38,6 @@ const LARGE: (u64, Bytes) = (1 << 14, Bytes::mib(4));
 const CHOSEN_REGIONS: u64 = 1 << 17;
 /// How long others wait for a job that is between iterations and does nothing.
 const PATIENCE: Ticks = Ticks::millis(60_000);
-
-/// How memory that one job has given up becomes another's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum HandOver {
-    /// When the device has passed the fence recorded after its last use; the new owner waits for
-    /// that on the host. The region stays mapped where it was, so a page that gets it back needs
-    /// no device call.
-    #[default]
-    Fenced,
-    /// As `Fenced`, and the region leaves the addresses of all other jobs first. Jobs that do not
-    /// trust each other can then not reach each other's memory by a stale address; each hand-over
-    /// costs device calls. What is in the memory stays in it: clearing it is the new owner's to ask
-    /// of the device.
-    Isolated,
-}
 
 /// How a pool is to be.
 pub struct PoolConfig {
@@ -163,20 +145,9 @@ impl<D: Device> Pool<D> {
         if !caps.features.contains(Features::ALIASES) {
             return Err(PoolError::NoAliases);
         }
-        let rules = Rules { hand_over: config.hand_over };
-        let shared = Shared {
-            device,
-            region,
-            generation: AtomicU32::new(0),
-            wakers: Mutex::new(Wakers::default()),
-            ledger: Mutex::new(Ledger::new(
-                region.value(),
-                count,
-                config.policy,
-                rules,
-                config.patience,
-            )),
-        };
+        let PoolConfig { policy, hand_over, patience, .. } = config;
+        let rules = Rules { page_bytes: region.value(), hand_over, patience };
+        let shared = Shared::new(device, region, Ledger::new(count, policy, &rules));
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -201,42 +172,45 @@ impl<D: Device> Pool<D> {
         let capacity = shared.device.caps().capacity.value();
         let len = Bytes::new(capacity.saturating_mul(SPREAD));
         let len = len.round_up(shared.region).unwrap_or(len);
-        let mut spaces: Vec<Space<D::Range>> = Vec::with_capacity(Zone::COUNT);
-        for _ in Zone::ALL {
-            match shared.device.reserve(len, shared.region) {
-                Ok(range) => spaces.push(Space::new(range)),
-                Err(error) => {
-                    self.abandon(spaces);
-                    return Err(JoinError::Device(error));
-                }
-            }
-        }
-        let base = |zone: Zone| shared.device.base(&spaces[zone.index()].range);
+        let ranges = self.reserve(len).map_err(JoinError::Device)?;
+        let base = |zone: Zone| shared.device.base(&ranges[zone.index()]);
         let bases = Zone::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let mut memory = Memory::new(bases, shared.region, len, !config.unplanned, pulse.clone());
-        memory.marker = config.detect.then(Marker::new);
-        let memory = Arc::new(Mutex::new(memory));
+        let mut heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
+        heap.marker = config.detect.then(Marker::new);
+        let heap = Arc::new(Mutex::new(heap));
         let name = match config.name {
-            // As the how manieth it joins.
             name if name.is_empty() => format!("job {key}"),
             name => name,
         };
-        let name = name.into();
-        let account = Account::new(name, stream, spaces, pulse.clone(), memory.clone(), terms);
-        let joined = shared.ledger.lock().join(key, account);
-        if !joined {
-            self.abandon(Vec::new());
+        let account = Account::new(name.into(), pulse.clone(), terms);
+        shared.handles.lock().join(key, JobHandles::new(stream, ranges, heap.clone()));
+        if !shared.ledger(|ledger| ledger.join(key, account)) {
+            shared.handles.lock().turn_away(key);
+            // A failure leaves the ranges for the next poll.
+            let _ = shared.clear_up();
             return Err(JoinError::FloorNotFree { floor: config.floor, budget: self.budget() });
         }
-        Ok(Job { shared: shared.clone(), key, stream, pulse, memory })
+        Ok(Job { shared: shared.clone(), key, stream, pulse, heap })
     }
 
-    /// Gives back the ranges of a job that does not join. A failure leaves them for the next poll.
-    fn abandon(&self, spaces: Vec<Space<D::Range>>) {
-        spaces.into_iter().for_each(|space| self.shared.ledger.lock().abandon(space));
-        let _ = self.shared.clear_up();
+    /// Reserves a range for each of a job's arenas.
+    fn reserve(&self, len: Bytes) -> Result<Vec<D::Range>, D::Error> {
+        let shared = &self.shared;
+        let mut ranges = Vec::with_capacity(Zone::COUNT);
+        for _ in Zone::ALL {
+            match shared.device.reserve(len, shared.region) {
+                Ok(range) => ranges.push(range),
+                Err(error) => {
+                    shared.handles.lock().put_unused(ranges);
+                    // A failure leaves them for the next poll.
+                    let _ = shared.clear_up();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(ranges)
     }
 
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever
@@ -298,12 +272,14 @@ impl<D: Device> Pool<D> {
     /// }
     /// ```
     pub fn evict(&self, job: JobId) -> Option<LiveBlocks> {
-        let ledger = self.shared.ledger.lock();
-        let account = ledger.accounts.get(&job.0).filter(|account| !account.gone)?;
-        let (name, stream, memory) = (account.name.clone(), account.stream, account.memory.clone());
-        drop(ledger);
-        self.shared.unpark(job.0, stream, &memory, true);
-        Some(LiveBlocks { job: name, blocks: self.shared.leave(job.0, &memory) })
+        let shared = &self.shared;
+        let name = {
+            let ledger = shared.ledger.lock();
+            ledger.has(job.0).then(|| ledger.name(job.0))?
+        };
+        let (stream, heap) = shared.handles.lock().heap(job.0)?;
+        shared.unpark(job.0, stream, &heap, true);
+        Some(LiveBlocks { job: name, blocks: shared.leave(job.0, &heap) })
     }
 
     /// The jobs that wait, to start an iteration or for memory, and for whom: what to look at where
@@ -341,9 +317,8 @@ impl<D: Device> Pool<D> {
     /// now is asked again by the next poll.
     pub fn set_budget(&self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
         let capacity = self.shared.device.caps().capacity;
-        self.shared.ledger.lock().set_target(budget, capacity)?;
+        self.shared.ledger(|ledger| ledger.set_target(budget, capacity))?;
         while self.shared.ledger.lock().open_up() {}
-        self.shared.changed();
         let _ = self.shared.reclaim(None);
         Ok(self.budget_status())
     }
@@ -357,7 +332,7 @@ impl<D: Device> Pool<D> {
     /// The budget: whole regions.
     #[must_use]
     pub fn budget(&self) -> Bytes {
-        Regions::new(self.shared.ledger.lock().target).bytes(self.shared.region)
+        self.shared.ledger.lock().budget()
     }
 
     /// The size of a region.
@@ -375,8 +350,19 @@ impl<D: Device> Pool<D> {
     /// The books as they stand. O(jobs) under the pool's lock, and O(blocks) under each job's own.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (snapshot, memories) = Snapshot::of(&self.shared.ledger.lock());
-        snapshot.complete(&memories)
+        let mut snapshot = self.shared.ledger.lock().snapshot();
+        // A job that goes on meanwhile may be a step further there than in the books.
+        for job in snapshot.jobs.iter_mut().filter(|job| job.activity != Activity::Left) {
+            let heap = self.shared.handles.lock().heap(job.id.0);
+            let Some((_, heap)) = heap else { continue };
+            let heap = heap.lock();
+            job.stats = Stats { reserved: job.stats.reserved, ..heap.tally.stats() };
+            job.largest_free = heap.largest_free();
+            job.detected = heap.marker.as_ref().and_then(|marker| marker.detected());
+            let leased = job.held.total().saturating_sub(job.held.draining);
+            job.stranded = leased.saturating_sub(job.stats.active.current);
+        }
+        snapshot
     }
 }
 

@@ -26,9 +26,9 @@ pub use time_shift::{Aim, TimeShift};
 use alloc::sync::Arc;
 use core::cmp::Ordering;
 
-use crate::profile::Profile;
-use crate::snapshot::Activity;
-use crate::units::{Progress, Regions, Ticks};
+use crate::learn::profile::Profile;
+use crate::types::report::Activity;
+use crate::types::units::{Progress, Regions, Ticks};
 
 /// One job, as a policy sees it.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Policy, Tenant, Verdict, View};
-use crate::profile::{Profile, Step};
-use crate::snapshot::Activity;
-use crate::units::{Progress, Regions, Ticks};
+use crate::learn::profile::{Profile, Step};
+use crate::types::report::Activity;
+use crate::types::units::{Progress, Regions, Ticks};
 
 /// A wave of steps `(length, demand)`, one operation per tick.
 pub(super) fn wave(steps: &[(u32, u32)]) -> Profile {

@@ -1,5 +1,5 @@
 use super::{Policy, Tenant, Verdict, View};
-use crate::units::Ticks;
+use crate::types::units::Ticks;
 
 /// Start only while every other running iteration is in its backward pass, which begins where its
 /// profile peaks.
@@ -35,7 +35,7 @@ pub(super) fn backward<'a>(running: impl Iterator<Item = &'a Tenant>) -> Verdict
 mod tests {
     use super::super::testing::{after, running, unknown, verdict, waiting};
     use super::*;
-    use crate::snapshot::Activity;
+    use crate::types::report::Activity;
 
     const UP_AND_DOWN: &[(u32, u32)] = &[(10, 2), (10, 6), (10, 2)];
 

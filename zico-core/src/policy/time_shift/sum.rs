@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::policy::{Tenant, View};
-use crate::units::{Regions, Ticks};
+use crate::types::units::{Regions, Ticks};
 
 /// A step function of time, measured from now: the demands of running iterations added up, as far as
 /// anybody has asked.

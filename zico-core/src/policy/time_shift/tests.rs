@@ -1,6 +1,6 @@
 use super::super::testing::{after, running, unknown, verdict, waiting};
 use super::*;
-use crate::snapshot::Activity;
+use crate::types::report::Activity;
 
 type Steps = [(u32, u32)];
 

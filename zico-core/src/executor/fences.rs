@@ -1,0 +1,123 @@
+//! Gives back what arenas have emptied, fences it, and finds out what the device has completed.
+
+use alloc::vec::Vec;
+use core::ops::DerefMut;
+
+use super::Shared;
+use crate::heap::JobHeap;
+use crate::ledger::AT_A_TIME;
+use crate::types::JobKey;
+use crate::types::device::{Class, Device, DeviceError, Passed};
+use crate::types::zone::Zone;
+
+impl<D: Device> Shared<D> {
+    /// Gives back pages that an arena has emptied: in the books before the heap's lock is let go, so
+    /// that no other thread of the job can ask for these very pages before they are. Of very many some at
+    /// a time, so that other jobs do not wait for all of them.
+    #[inline]
+    pub(crate) fn give_back(
+        &self,
+        job: JobKey,
+        heap: impl DerefMut<Target = JobHeap<D>>,
+        zone: Zone,
+        pages: impl IntoIterator<Item = u64>,
+    ) {
+        let mut pages = pages.into_iter().peekable();
+        if pages.peek().is_some() {
+            while pages.peek().is_some() {
+                self.ledger.lock().give_back(job, zone, pages.by_ref().take(AT_A_TIME));
+            }
+            drop(heap);
+            self.given_back(job, zone);
+        }
+    }
+
+    /// A job has given back pages of an arena: fences them if they are many.
+    fn given_back(&self, job: JobKey, zone: Zone) {
+        let now = self.device.now();
+        if self.ledger(|ledger| ledger.note_given(job, zone, now)) {
+            // A failure leaves them in the open batch, which the next poll fences.
+            let _ = self.fence(job);
+        }
+    }
+
+    /// Fences a job's open batch.
+    pub(crate) fn fence(&self, job: JobKey) -> Result<(), D::Error> {
+        let closed = self.ledger.lock().close_batch(job);
+        let Some(batch) = closed else { return Ok(()) };
+        match self.record(job) {
+            Ok(event) => {
+                if let Some(event) = event {
+                    self.handles.lock().put_event(job, batch.number, event);
+                }
+                self.ledger(|ledger| ledger.fenced(job, batch));
+                Ok(())
+            }
+            Err(error) => {
+                self.ledger(|ledger| ledger.reopen(job, batch));
+                Err(error)
+            }
+        }
+    }
+
+    /// An event after all work that uses what a job has given up so far.
+    fn record(&self, job: JobKey) -> Result<Option<D::Event>, D::Error> {
+        let streams = self.handles.lock().streams(job);
+        let Some((stream, joins)) = streams else { return Ok(None) };
+        for other in joins {
+            let event = self.device.record(other)?;
+            self.device.order_after(stream, &event)?;
+        }
+        self.device.record(stream).map(Some)
+    }
+
+    /// Fences the open batches that are due, frees all that the device has completed, and clears up
+    /// after the jobs that have left. All is tried. What the device refuses of one job is no matter of the
+    /// others, and is tried again the next time: the error is the first that is of `own`, of what is
+    /// nobody's, or of a device that is lost.
+    pub(crate) fn reclaim(&self, own: Option<JobKey>) -> Result<(), D::Error> {
+        let mut result = Ok(());
+        let mut first = |job: Option<JobKey>, done: Result<(), D::Error>| {
+            let matters =
+                |error: &D::Error| job.is_none() || job == own || error.class() == Class::Lost;
+            if result.is_ok() && done.as_ref().is_err_and(matters) {
+                result = done;
+            }
+        };
+        self.unpark_at_rest();
+        let due = self.ledger.lock().due();
+        due.into_iter().for_each(|job| first(Some(job), self.fence(job)));
+        let jobs: Vec<JobKey> = self.ledger.lock().jobs();
+        jobs.into_iter().for_each(|job| first(Some(job), self.reap(job)));
+        first(None, self.clear_up());
+        let now = self.device.now();
+        let shrinking = self.ledger(|ledger| {
+            ledger.look(now);
+            ledger.is_shrinking()
+        });
+        if shrinking {
+            first(None, self.shrink());
+        }
+        result
+    }
+
+    /// Frees what a job has given up and the device has completed. Without the ledger's lock as long as
+    /// there is nothing new.
+    pub(super) fn reap(&self, job: JobKey) -> Result<(), D::Error> {
+        loop {
+            let oldest = self.handles.lock().oldest_event(job);
+            let Some((batch, event)) = oldest else { return Ok(()) };
+            if self.device.query(&event)? == Passed::NotYet {
+                return Ok(());
+            }
+            let now = self.device.now();
+            match self.ledger(|ledger| ledger.completed(job, batch, now)) {
+                // The event goes after the locks have been let go: it is the device's.
+                Some(true) => drop(self.handles.lock().take_event(job, batch)),
+                Some(false) => {}
+                // Another thread was faster, or has yet to book the fence.
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The device's handles by number, so that the ledger needs none of them.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::heap::JobHeap;
+use crate::types::JobKey;
+use crate::types::device::Device;
+use crate::types::sync::{Arc, Mutex};
+use crate::types::zone::Zone;
+
+/// Memories by region; and for each job its stream, its ranges, its events and its heap.
+///
+/// Behind a lock of its own, which is held for a look and never while another one is taken.
+pub(crate) struct Handles<D: Device> {
+    memories: Vec<Option<Arc<D::Memory>>>,
+    jobs: BTreeMap<JobKey, JobHandles<D>>,
+    /// Ranges that were reserved for jobs which could not join.
+    unused: Vec<D::Range>,
+}
+
+/// What belongs to one job.
+pub(crate) struct JobHandles<D: Device> {
+    stream: D::Stream,
+    /// Streams whose work uses what the job, which has left, has given up, and that its own has to wait
+    /// for before each fence: another thread may record the last one before this one has recorded another.
+    joins: Vec<D::Stream>,
+    /// Of each arena, by zone; none once it has been released.
+    ranges: Vec<Option<Arc<D::Range>>>,
+    /// The fences of its batches that are not known to have completed, the oldest first.
+    events: VecDeque<(u64, Arc<D::Event>)>,
+    heap: Arc<Mutex<JobHeap<D>>>,
+}
+
+impl<D: Device> JobHandles<D> {
+    /// Of a job that joins.
+    pub(crate) fn new(
+        stream: D::Stream,
+        ranges: Vec<D::Range>,
+        heap: Arc<Mutex<JobHeap<D>>>,
+    ) -> Self {
+        let ranges = ranges.into_iter().map(|range| Some(Arc::new(range))).collect();
+        Self { stream, joins: Vec::new(), ranges, events: VecDeque::new(), heap }
+    }
+}
+
+impl<D: Device> Handles<D> {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused: Vec::new() }
+    }
+
+    /// A job joins.
+    pub(crate) fn join(&mut self, job: JobKey, handles: JobHandles<D>) {
+        self.jobs.insert(job, handles);
+    }
+
+    /// The ranges of a job that could not join: to be released.
+    pub(crate) fn turn_away(&mut self, job: JobKey) {
+        let ranges = self.jobs.remove(&job).map(|handles| handles.ranges);
+        let ranges = ranges.into_iter().flatten().flatten();
+        self.unused.extend(ranges.filter_map(Arc::into_inner));
+    }
+
+    /// Ranges that nobody uses: to be released.
+    pub(crate) fn put_unused(&mut self, ranges: impl IntoIterator<Item = D::Range>) {
+        self.unused.extend(ranges);
+    }
+
+    /// All of them.
+    pub(crate) fn take_unused(&mut self) -> Vec<D::Range> {
+        core::mem::take(&mut self.unused)
+    }
+
+    /// A job's stream and its heap.
+    pub(crate) fn heap(&self, job: JobKey) -> Option<(D::Stream, Arc<Mutex<JobHeap<D>>>)> {
+        let handles = self.jobs.get(&job)?;
+        Some((handles.stream, handles.heap.clone()))
+    }
+
+    /// A job's stream, and those that it has to wait for before a fence.
+    pub(crate) fn streams(&self, job: JobKey) -> Option<(D::Stream, Vec<D::Stream>)> {
+        let handles = self.jobs.get(&job)?;
+        Some((handles.stream, handles.joins.clone()))
+    }
+
+    /// A job leaves whose memory these streams use as well.
+    pub(crate) fn join_streams(&mut self, job: JobKey, streams: Vec<D::Stream>) {
+        if let Some(handles) = self.jobs.get_mut(&job) {
+            handles.joins.extend(streams);
+        }
+    }
+
+    /// A batch has been fenced by an event.
+    pub(crate) fn put_event(&mut self, job: JobKey, batch: u64, event: D::Event) {
+        let Some(handles) = self.jobs.get_mut(&job) else { return };
+        // Another thread may have fenced a later one meanwhile.
+        let at = handles.events.partition_point(|&(other, _)| other < batch);
+        handles.events.insert(at, (batch, Arc::new(event)));
+    }
+
+    /// The oldest fence of a job that is not known to have completed: its batch and its event.
+    pub(crate) fn oldest_event(&self, job: JobKey) -> Option<(u64, Arc<D::Event>)> {
+        self.jobs.get(&job)?.events.front().cloned()
+    }
+
+    /// The fence of a batch has completed. Its event, which is the device's to drop: without a lock.
+    pub(crate) fn take_event(&mut self, job: JobKey, batch: u64) -> Option<Arc<D::Event>> {
+        let events = &mut self.jobs.get_mut(&job)?.events;
+        let at = events.iter().position(|&(other, _)| other == batch)?;
+        events.remove(at).map(|(_, event)| event)
+    }
+
+    /// The range of an arena, unless it has been released.
+    pub(crate) fn range(&self, job: JobKey, zone: Zone) -> Option<Arc<D::Range>> {
+        self.jobs.get(&job)?.ranges.get(zone.index())?.clone()
+    }
+
+    /// Takes the range of a job that has left, if nobody else uses it just now. With the last one goes all
+    /// that is known of the job.
+    pub(crate) fn take_range(&mut self, job: JobKey, zone: Zone) -> Option<D::Range> {
+        let handles = self.jobs.get_mut(&job)?;
+        let slot = handles.ranges.get_mut(zone.index())?;
+        match Arc::try_unwrap(slot.take()?) {
+            Ok(range) => Some(range),
+            Err(used) => {
+                *slot = Some(used);
+                None
+            }
+        }
+    }
+
+    /// The device has refused to release a range.
+    pub(crate) fn put_range(&mut self, job: JobKey, zone: Zone, range: D::Range) {
+        if let Some(handles) = self.jobs.get_mut(&job) {
+            handles.ranges[zone.index()] = Some(Arc::new(range));
+        }
+    }
+
+    /// Forgets a job that has no range any more. Its handles, to be dropped without a lock.
+    pub(crate) fn forget(&mut self, job: JobKey) -> Option<JobHandles<D>> {
+        let is_over = self.jobs.get(&job)?.ranges.iter().all(Option::is_none);
+        if is_over { self.jobs.remove(&job) } else { None }
+    }
+
+    /// The memory of a region, once it has some.
+    pub(crate) fn memory(&self, region: usize) -> Option<Arc<D::Memory>> {
+        self.memories.get(region)?.clone()
+    }
+
+    /// The device has memory for a region.
+    pub(crate) fn put_memory(&mut self, region: usize, memory: Arc<D::Memory>) {
+        if region >= self.memories.len() {
+            self.memories.resize_with(region + 1, || None);
+        }
+        self.memories[region] = Some(memory);
+    }
+
+    /// Takes the memory of a region that is out of use.
+    pub(crate) fn take_memory(&mut self, region: usize) -> Option<Arc<D::Memory>> {
+        self.memories.get_mut(region)?.take()
+    }
+}

@@ -1,0 +1,104 @@
+//! Carries out the work order of a lease.
+
+use alloc::vec::Vec;
+
+use super::Shared;
+use crate::ledger::{Denied, Done, Mapped, WorkOrder};
+use crate::types::JobKey;
+use crate::types::device::Device;
+use crate::types::error::AllocError;
+use crate::types::sync::Arc;
+use crate::types::units::Bytes;
+use crate::types::want::Want;
+use crate::types::zone::Zone;
+
+impl<D: Device> Shared<D> {
+    /// Backs pages of an arena that has no room: one look at the ledger to have them granted, and one to
+    /// settle what the device has done, if it had anything to do.
+    ///
+    /// If the regions cannot be had now, everything that has been given up is fenced, what the
+    /// device has completed is freed, and they are asked for once more.
+    pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
+        self.reap(job).map_err(AllocError::Device)?;
+        let mut granted = self.ask_for(job, want, false);
+        if matches!(granted, Err(Denied::Busy(_))) {
+            // What the device refuses of others' business is theirs to hear of, or the next poll's.
+            let _ = self.reclaim(Some(job));
+            granted = self.ask_for(job, want, true);
+        }
+        match granted {
+            Ok(order) => self.carry_out(job, want.zone, &order).map_err(AllocError::Device),
+            Err(Denied::Never(why)) => Err(AllocError::OutOfMemory(why)),
+            Err(Denied::BeyondCap(shortage, cap)) => Err(AllocError::BeyondCap { cap, shortage }),
+            Err(Denied::Busy(shortage)) => Err(AllocError::Busy(shortage)),
+        }
+    }
+
+    fn ask_for(&self, job: JobKey, want: &Want, last: bool) -> Result<WorkOrder, Denied> {
+        let now = self.device.now();
+        self.ledger(|ledger| ledger.lease(job, want, last, now))
+    }
+
+    /// Sees to it that granted regions are mapped at their pages.
+    fn carry_out(&self, job: JobKey, zone: Zone, order: &WorkOrder) -> Result<(), D::Error> {
+        if order.is_empty() {
+            return Ok(());
+        }
+        let mut done = Done::default();
+        let result = self.work(job, zone, order, &mut done);
+        let now = self.device.now();
+        self.ledger(|ledger| ledger.settle(job, zone, order, &done, now));
+        result
+    }
+
+    /// The calls of a work order, in order. How far they have come is noted for each.
+    fn work(
+        &self,
+        job: JobKey,
+        zone: Zone,
+        order: &WorkOrder,
+        done: &mut Done,
+    ) -> Result<(), D::Error> {
+        self.unmap(&order.unmap, &mut done.unmapped)?;
+        for &region in &order.create {
+            let memory = Arc::new(self.device.create(self.region)?);
+            self.handles.lock().put_memory(region, memory);
+            done.created += 1;
+        }
+        let (range, memories) = {
+            let handles = self.handles.lock();
+            let memories = order.map.iter().filter_map(|&(_, region)| handles.memory(region));
+            (handles.range(job, zone), memories.collect::<Vec<Arc<D::Memory>>>())
+        };
+        let Some(range) = range else { return Ok(()) };
+        for run in order.map.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
+            let pieces = &memories[done.mapped..done.mapped + run.len()];
+            let pieces: Vec<&D::Memory> = pieces.iter().map(|memory| &**memory).collect();
+            self.device.map(&range, self.offset(run[0].0), &pieces)?;
+            done.mapped += run.len();
+        }
+        Ok(())
+    }
+
+    /// Takes away mappings, which are in the order of their places, those side by side in one call. Counts
+    /// those that have gone.
+    pub(super) fn unmap(&self, mapped: &[Mapped], gone: &mut usize) -> Result<(), D::Error> {
+        for run in mapped.chunk_by(|(one, _), (next, _)| one.is_beside(*next)) {
+            let place = run[0].0;
+            let range = self.handles.lock().range(place.job, place.zone);
+            if let Some(range) = range {
+                self.device.unmap(&range, self.offset(place.page), self.length(run.len()))?;
+            }
+            *gone += run.len();
+        }
+        Ok(())
+    }
+
+    pub(super) fn offset(&self, page: u64) -> Bytes {
+        Bytes::new(page.saturating_mul(self.region.value()))
+    }
+
+    pub(super) fn length(&self, pages: usize) -> Bytes {
+        self.offset(u64::try_from(pages).unwrap_or(u64::MAX))
+    }
+}

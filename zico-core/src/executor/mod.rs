@@ -1,0 +1,121 @@
+//! Carries out what the ledger decides: the only code that calls the device for the pool.
+//!
+//! Every change goes the same way. The ledger is changed under its lock and says what the device has to
+//! do; the lock is let go; the device does it; how that went is booked. So no lock is ever held across a
+//! call of the device, and a call that fails leaves the books true to it. Whoever lets go of the ledger's
+//! lock wakes those who wait, if the ledger says so.
+
+mod fences;
+mod handles;
+mod lease;
+mod leave;
+mod retire;
+mod unpark;
+
+use alloc::collections::BTreeMap;
+use core::task::Waker;
+
+use crate::ledger::Ledger;
+use crate::types::device::Device;
+use crate::types::sync::{Arc, AtomicU32, Mutex, Ordering};
+use crate::types::units::Bytes;
+
+pub(crate) use handles::{Handles, JobHandles};
+
+/// What a pool's handles and its jobs share.
+pub(crate) struct Shared<D: Device> {
+    pub(crate) device: D,
+    /// The size of a region.
+    pub(crate) region: Bytes,
+    /// Changes whenever something has happened that a waiting job may have waited for.
+    pub(crate) generation: AtomicU32,
+    /// Those who sleep until it does.
+    wakers: Mutex<Wakers>,
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) handles: Mutex<Handles<D>>,
+}
+
+/// Tasks that sleep, by ticket.
+#[derive(Default)]
+struct Wakers {
+    waiting: BTreeMap<u64, Waker>,
+    next: u64,
+}
+
+impl<D: Device> Shared<D> {
+    /// The device, and the books of its pool.
+    pub(crate) fn new(device: D, region: Bytes, ledger: Ledger) -> Self {
+        Self {
+            device,
+            region,
+            generation: AtomicU32::new(0),
+            wakers: Mutex::new(Wakers::default()),
+            ledger: Mutex::new(ledger),
+            handles: Mutex::new(Handles::new()),
+        }
+    }
+
+    /// Changes the ledger under its lock, and wakes those who wait if that is called for.
+    #[inline]
+    pub(crate) fn ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        let mut ledger = self.ledger.lock();
+        let result = change(&mut ledger);
+        let wake = ledger.take_wake();
+        drop(ledger);
+        if wake {
+            self.changed();
+        }
+        result
+    }
+
+    /// Tells those who wait that something has changed.
+    pub(crate) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+        let mut wakers = self.wakers.lock();
+        if wakers.waiting.is_empty() {
+            return;
+        }
+        let waiting = core::mem::take(&mut wakers.waiting);
+        // Waking is the executor's code: without the lock.
+        drop(wakers);
+        waiting.into_values().for_each(Waker::wake);
+    }
+
+    /// Wakes a task at the next change. Who registers again gives its ticket.
+    pub(crate) fn register(&self, waker: &Waker, ticket: Option<u64>) -> u64 {
+        // Cloned before the lock is taken, and the old one dropped after: that is the executor's code.
+        let waker = waker.clone();
+        let mut wakers = self.wakers.lock();
+        let ticket = ticket.unwrap_or_else(|| {
+            wakers.next += 1;
+            wakers.next
+        });
+        let old = wakers.waiting.insert(ticket, waker);
+        drop(wakers);
+        drop(old);
+        ticket
+    }
+
+    /// A task no longer waits.
+    pub(crate) fn unregister(&self, ticket: u64) {
+        let old = self.wakers.lock().waiting.remove(&ticket);
+        drop(old);
+    }
+}
+
+impl<D: Device> Drop for Shared<D> {
+    /// Gives everything back that the device has passed. What it has not passed yet stays with the
+    /// device until that ends: nothing may be unmapped under running work.
+    fn drop(&mut self) {
+        // A call that has failed may succeed when it is repeated.
+        let _ = self.reclaim(None);
+        let _ = self.reclaim(None);
+        let unmapped = self.ledger.get_mut().unmapped_regions();
+        for region in unmapped {
+            let memory = self.handles.get_mut().take_memory(region);
+            if let Some(memory) = memory.and_then(Arc::into_inner) {
+                let _ = self.device.destroy(memory);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How far an iteration has come in its plan.
+
+use super::layout::{Entry, Stay};
+use super::{Kind, Place, Placed, Planned, Spot, Tenant};
+use crate::heap::arena::{Arena, Slot};
+use crate::heap::history::{History, NONE, Past};
+use crate::types::sync::Arc;
+
+impl Planned {
+    /// An iteration begins, of a shape that the job may tell. Its first allocation will show which plan it
+    /// follows.
+    pub(crate) fn begin(&mut self, told: Option<u64>) {
+        self.iterations += 1;
+        (self.cursor, self.told) = (0, told);
+        (self.follows, self.exact) = (false, false);
+        self.forget_addresses();
+        self.open = self.kinds.iter().any(|kind| told.is_none() || kind.layout.told == told);
+    }
+
+    /// The first allocation of an iteration has this size: follows the plan that begins with it, of several
+    /// that of the kind which came last time after the kind before, else the one that was followed last.
+    #[cold]
+    fn choose(&mut self, arena: &mut Arena, size: u64) {
+        let (told, last) = (self.told, self.last);
+        let before = self.kinds.iter().find(|kind| kind.layout.signature == last);
+        let expected = before.and_then(|kind| kind.next);
+        let fits = self.kinds.iter_mut().filter(|Kind { layout, .. }| {
+            (told.is_none() || layout.told == told)
+                && layout.entries.first().is_some_and(|entry| entry.size == size)
+        });
+        let likely = |kind: &&mut Kind| (Some(kind.layout.signature) == expected, kind.used);
+        let Some(kind) = fits.max_by_key(likely) else { return };
+        kind.used = self.iterations;
+        let next = kind.layout.clone();
+        if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
+            self.leave_slots(arena);
+            let slot = |&entry: &Entry| Place { entry, tenant: Tenant::default() };
+            self.slots.clear();
+            self.slots.extend(next.slots().map(slot));
+        }
+        self.pages.reach(next.height);
+        self.layout = Some(next);
+        self.follows = true;
+        self.enter_slots(arena);
+        self.exact = self.in_slots();
+        if !self.exact {
+            self.look_over(arena);
+        }
+    }
+
+    /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice is
+    /// no different from asking once.
+    pub(super) fn spot(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        size: u64,
+        align: u64,
+    ) -> Option<Spot> {
+        if core::mem::take(&mut self.open) && history.so_far().is_empty() {
+            self.choose(arena, size);
+        }
+        if !self.follows {
+            return None;
+        }
+        if !self.in_slots() {
+            return self.own_place(history, arena, size, align);
+        }
+        let spot = self.free_slot(size, align);
+        if spot.is_none() {
+            self.depart(history, arena);
+            self.departed += 1;
+        }
+        spot
+    }
+
+    /// The slot of the next allocation, if it is as foreseen, the slot is free, and all whose time is over are
+    /// gone.
+    fn free_slot(&self, size: u64, align: u64) -> Option<Spot> {
+        let Place { entry, tenant } = self.slots.get(self.cursor)?;
+        if entry.size != size || entry.align < align || !self.is_on_time(entry.ends) {
+            return None;
+        }
+        let slot = if tenant.serial == 0 { self.number() } else { entry.second };
+        let place = self.slots.get(slot as usize).filter(|place| place.tenant.serial == 0)?;
+        let start = place.entry.start;
+        Some(Spot::Slot { slot, start, len: size, keeps: entry.keeps })
+    }
+
+    /// The place in the arena that is for a block which outlives its iteration, if it is free: so that the next
+    /// iteration begins as planned.
+    fn own_place(&self, history: &History, arena: &Arena, size: u64, align: u64) -> Option<Spot> {
+        let entry = self.slots.get(history.so_far().len()).map(|place| place.entry)?;
+        if entry.size != size || entry.align < align || !entry.is_alone() {
+            return None;
+        }
+        let second = self.slots.get(entry.second as usize).map(|place| place.entry.start);
+        [Some(entry.start), second].into_iter().flatten().find_map(|start| {
+            let before = self.is_free(arena, start, size)?;
+            Some(Spot::Ground { before, start, len: size })
+        })
+    }
+
+    /// Whether none of the blocks is alive whose time is over, from the slot of one on.
+    #[inline]
+    pub(super) fn is_on_time(&self, first: Slot) -> bool {
+        let mut next = first;
+        // There is no slot that has the number for none.
+        while let Some(place) = self.slots.get(next as usize) {
+            if place.tenant.serial != 0 {
+                return false;
+            }
+            next = place.entry.next_end;
+        }
+        true
+    }
+
+    /// Places the next allocation where not all has been as foreseen.
+    #[inline(never)]
+    pub(super) fn place_anyhow(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        size: u64,
+        align: u64,
+        serial: u64,
+    ) -> Placed {
+        match self.spot((history, arena), size, align) {
+            None => Placed::Elsewhere,
+            Some(Spot::Slot { slot, start, len, keeps }) => {
+                self.settle((slot, start, len), keeps, self.number(), serial)
+            }
+            Some(Spot::Ground { before, start, len }) => {
+                if arena.missing_at(before, start, len) > 0 {
+                    return Placed::Bare;
+                }
+                let number = history.next();
+                let Some(slot) = arena.place_at(before, start, len, (serial, number)) else {
+                    return Placed::Elsewhere;
+                };
+                self.find_later((slot, start));
+                history.made(number, size, align);
+                self.placed += 1;
+                Placed::At(slot, start)
+            }
+        }
+    }
+
+    /// An allocation goes without the plan, whatever that has foreseen.
+    pub(crate) fn interrupt(&mut self, history: &mut History, arena: &mut Arena) {
+        self.open = false;
+        if self.exact {
+            self.depart(history, arena);
+        }
+    }
+
+    /// From here on the iteration is noted, as it was so far.
+    pub(crate) fn note(&mut self, history: &mut History) {
+        let Some(layout) = self.layout.as_ref().filter(|_| core::mem::take(&mut self.exact)) else {
+            return;
+        };
+        let mut alive = alloc::vec![false; self.cursor];
+        let tenants = self.slots.iter().map(|place| &place.tenant);
+        for tenant in tenants.filter(|tenant| history.is_of_now(tenant.serial)) {
+            if let Some(alive) = alive.get_mut(tenant.number as usize) {
+                *alive = true;
+            }
+        }
+        let now = self.number();
+        history.catch_up(layout.entries.iter().zip(alive).map(|(entry, alive)| Past {
+            size: entry.size,
+            align: entry.align,
+            until: match entry.stay {
+                _ if alive => NONE,
+                Stay::Until(until) => until.min(now),
+                Stay::Always | Stay::InTurn => now,
+            },
+            next_until: NONE,
+        }));
+    }
+
+    /// The cursor.
+    #[expect(clippy::cast_possible_truncation, reason = "a layout's entries have numbers")]
+    #[inline]
+    pub(super) const fn number(&self) -> u32 {
+        self.cursor as u32
+    }
+}

@@ -1,0 +1,384 @@
+//! Plans: in an iteration that repeats, an allocation has its address by its number.
+//!
+//! After an iteration has repeated the sizes of its allocations, all its blocks are planned offline
+//! ([`zico_plan`]), and the iterations that follow are expected to be like it. Where the n-th
+//! allocation has the size that the plan foresaw, it gets the address that the plan has for it: a
+//! comparison and an addition (SmartPool, Zhang et al., arXiv 1903.06631).
+//!
+//! # One arena
+//!
+//! A plan lays blocks out in the range of the iteration's arena, not in one of its own. As long as an
+//! iteration is exactly as planned, its blocks lie in the plan's *slots* and the arena is empty. At the
+//! first allocation that is not foreseen, or whose place is taken, the arena takes all blocks over where
+//! they lie ([`depart`](Planned::depart)), and places what follows as it would without a plan: in what the plan
+//! has left free as well.
+//!
+//! So a plan never makes a job hold more than its iterations do without. What one holds that is as planned
+//! is known before it is followed, and a plan of a higher peak than the iteration had that taught it is
+//! refused. A plan is for what has come twice: a block that lived longer once is no reason to hold more from
+//! then on. In an iteration that is not as planned each allocation is backed by as few pages as there can be.
+//!
+//! # Why no two blocks overlap
+//!
+//! The plan keeps blocks apart that are alive together *in the plan*. So before the n-th allocation each
+//! block whose time is over by then is looked at, once: if one is still alive, the iteration is not as
+//! planned. In the arena all blocks are known.
+//!
+//! A block that outlives its iteration takes two slots in turn, unless its predecessor is always gone by
+//! the time it is made. Those slots are nobody else's, so an iteration that begins with nothing but
+//! such blocks in the arena, each in a slot of its own, may be as planned. That is why such a block goes to
+//! its place even in an iteration that is not as planned, if the place is free.
+//!
+//! A job may have several kinds of iteration. The plan to follow is the one for the shape that it tells;
+//! else one that begins with the size of the first allocation: of several that of the kind which came last
+//! time after the kind before, or the one that was followed last.
+//!
+//! # Pages
+//!
+//! As in any arena, a page is backed while a block lies in it. It goes back when none does, unless the plan
+//! says that one soon will ([`gaps`]).
+
+mod follow;
+mod gaps;
+mod ground;
+mod kept;
+mod layout;
+mod lesson;
+mod pages;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::heap::arena::{Arena, Slot};
+use crate::heap::history::History;
+use crate::learn::signature::Signature;
+use crate::types::sync::Arc;
+use layout::Entry;
+use lesson::Seen;
+use pages::Pages;
+
+pub use kept::Planning;
+pub(crate) use layout::Layout;
+pub(crate) use lesson::Lesson;
+
+/// What a slot has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tenant {
+    /// Which of the job's blocks it is; 0 if none.
+    serial: u64,
+    /// Which allocation of its iteration it was.
+    number: u32,
+    /// It has been freed, and other streams may still use it.
+    parked: bool,
+    /// The pages that it leaves empty stay backed.
+    keeps: bool,
+}
+
+/// A slot of the plan that is followed: what it is for, and what it has. A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Place {
+    entry: Entry,
+    tenant: Tenant,
+}
+
+/// Where an allocation that was foreseen goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spot {
+    /// To a slot.
+    Slot { slot: Slot, start: u64, len: u64, keeps: bool },
+    /// To an address in the arena, behind this block.
+    Ground { before: Slot, start: u64, len: u64 },
+}
+
+/// What became of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// It is in this slot, of the plan or of the arena, and begins there.
+    At(Slot, u64),
+    /// Its place has pages that are not backed.
+    Bare,
+    /// It is not one that the plan has foreseen, or its place is taken.
+    Elsewhere,
+}
+
+/// Iterations that are planned.
+struct Kind {
+    layout: Arc<Layout>,
+    /// The iteration in which it was followed last.
+    used: u64,
+    /// What came after the last iteration of this kind.
+    next: Option<Signature>,
+}
+
+/// Where the blocks of the iteration's zone lie.
+enum Ground {
+    /// In the arena.
+    Arena,
+    /// In the slots, and nothing does in the arena.
+    Slots,
+    /// In the arena, and by their addresses here: a plan has places in it.
+    Known(BTreeMap<u64, Slot>),
+}
+
+pub(crate) struct Planned {
+    /// The length of the address range.
+    len: u64,
+    /// The oldest first.
+    kinds: Vec<Kind>,
+    /// The last iteration that has ended.
+    last: Signature,
+    /// Iterations that have begun.
+    iterations: u64,
+    /// The one whose slots these are.
+    layout: Option<Arc<Layout>>,
+    slots: Vec<Place>,
+    ground: Ground,
+    /// The iteration under way follows it: in the slots, or as far as it places what outlives an iteration.
+    follows: bool,
+    /// An iteration is under way in which nothing has been allocated yet that a plan may know of.
+    open: bool,
+    /// The iteration under way is of its kind, all of it so far was as foreseen, and nothing has been
+    /// noted of it. Then its blocks lie in the slots.
+    exact: bool,
+    /// The number of the next allocation in the layout, as long as all is as foreseen.
+    cursor: usize,
+    /// Of the slots.
+    pages: Pages,
+    /// Blocks that lie in another slot than their handles say, by serial.
+    moved: Vec<(u64, Slot)>,
+    /// The shape that the job has told of its iteration.
+    told: Option<u64>,
+    seen: Seen,
+    placed: u64,
+    departed: u64,
+}
+
+impl Planned {
+    pub(crate) fn new(page_bytes: u64, len: u64) -> Self {
+        Self {
+            len,
+            kinds: Vec::new(),
+            last: Signature::default(),
+            iterations: 0,
+            layout: None,
+            slots: Vec::new(),
+            ground: Ground::Arena,
+            follows: false,
+            open: false,
+            exact: false,
+            cursor: 0,
+            pages: Pages::new(page_bytes),
+            moved: Vec::new(),
+            told: None,
+            seen: Seen::default(),
+            placed: 0,
+            departed: 0,
+        }
+    }
+
+    /// Whether a plan may have foreseen the next allocation.
+    #[inline]
+    pub(crate) const fn follows(&self) -> bool {
+        self.follows || self.open
+    }
+
+    /// Places the next allocation of the iteration if it is as foreseen.
+    #[inline(always)]
+    pub(crate) fn place(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        size: u64,
+        align: u64,
+        serial: u64,
+    ) -> Placed {
+        // Mostly all of the iteration has been as foreseen, and this is too.
+        if self.exact
+            && let Some(Place { entry, tenant }) = self.slots.get(self.cursor)
+            && (entry.size == size && entry.align >= align && tenant.serial == 0)
+            && self.is_on_time(entry.ends)
+        {
+            let &Entry { start, keeps, .. } = entry;
+            let slot = self.number();
+            return self.settle((slot, start, size), keeps, slot, serial);
+        }
+        self.place_anyhow((history, arena), size, align, serial)
+    }
+
+    /// Puts a block into a slot, if all of that is backed.
+    #[inline(always)]
+    fn settle(
+        &mut self,
+        (slot, start, len): (Slot, u64, u64),
+        keeps: bool,
+        number: u32,
+        serial: u64,
+    ) -> Placed {
+        if !self.pages.enter(start, len) {
+            return Placed::Bare;
+        }
+        self.slots[slot as usize].tenant = Tenant { serial, number, parked: false, keeps };
+        self.cursor += 1;
+        self.placed += 1;
+        Placed::At(slot, start)
+    }
+
+    /// Where a block with this serial and slot lies and its length, if it is live.
+    pub(crate) fn live(&self, arena: &Arena, slot: Slot, serial: u64) -> Option<(u64, u64)> {
+        if self.in_slots() {
+            let Place { entry, tenant } = self.tenant(slot, serial)?;
+            return (!tenant.parked).then_some((entry.start, entry.size));
+        }
+        let live = arena.live_at(self.slot_of(arena, slot, serial), serial)?;
+        Some((live.start, live.len))
+    }
+
+    /// A live block has been freed, and its place is not free yet.
+    pub(crate) fn park(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        slot: Slot,
+        serial: u64,
+    ) {
+        if self.in_slots() {
+            if let Some(place) = self.tenant_mut(slot, serial) {
+                place.tenant.parked = true;
+            }
+            return;
+        }
+        let slot = self.slot_of(arena, slot, serial);
+        // It has been freed, though its place is not free before it is released.
+        history.freed(arena.noted(slot), serial);
+        arena.park(slot);
+    }
+
+    /// Whether all is the arena's. A block that has been moved there is not in the slot that its handle says.
+    #[inline]
+    pub(crate) const fn is_out(&self) -> bool {
+        matches!(self.ground, Ground::Arena)
+    }
+
+    #[inline]
+    const fn in_slots(&self) -> bool {
+        matches!(self.ground, Ground::Slots)
+    }
+
+    /// Takes back the live block with this serial, if it begins there. Its length, and the pages that this
+    /// left empty, which are backed no more.
+    #[inline(always)]
+    pub(crate) fn free(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        slot: Slot,
+        serial: u64,
+        at: Option<u64>,
+    ) -> Option<(u64, Range<u64>)> {
+        if self.in_slots() {
+            let place = self.tenant_mut(slot, serial)?;
+            let is_live = !place.tenant.parked && Some(place.entry.start) == at;
+            return is_live.then(|| place.vacate()).map(|gone| self.leave_pages(history, gone));
+        }
+        self.free_known((history, arena), slot, serial, at)
+    }
+
+    /// The same of a block in the arena that may have been moved there.
+    #[cold]
+    pub(crate) fn free_known(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        slot: Slot,
+        serial: u64,
+        at: Option<u64>,
+    ) -> Option<(u64, Range<u64>)> {
+        let slot = self.slot_of(arena, slot, serial);
+        let live = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)?;
+        history.freed(live.number, serial);
+        if let Ground::Known(blocks) = &mut self.ground {
+            blocks.remove(&live.start);
+        }
+        Some((live.len, arena.free(slot)))
+    }
+
+    /// Takes back a block that has been parked. The pages that this left empty.
+    pub(crate) fn release(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        slot: Slot,
+        serial: u64,
+    ) -> Range<u64> {
+        if self.in_slots() {
+            let gone = self.tenant_mut(slot, serial).map(Place::vacate);
+            return gone.map_or(0..0, |gone| self.leave_pages(history, gone).1);
+        }
+        let slot = self.moved_to(serial).unwrap_or(slot);
+        history.freed(arena.noted(slot), serial);
+        if let Ground::Known(blocks) = &mut self.ground {
+            blocks.remove(&arena.start_of(slot));
+        }
+        arena.free(slot)
+    }
+
+    /// The length of a block that is gone, and the pages that it leaves empty.
+    #[inline]
+    fn leave_pages(&mut self, history: &mut History, gone: Place) -> (u64, Range<u64>) {
+        let Place { entry: Entry { start, size, .. }, tenant } = gone;
+        if !self.exact {
+            history.freed(tenant.number, tenant.serial);
+        }
+        (size, self.pages.leave(start, size, tenant.keeps && self.exact))
+    }
+
+    /// The iteration ends, whose allocations come to this signature; the next block has this serial. What
+    /// is to be planned because of it, if anything is.
+    pub(crate) fn end(
+        &mut self,
+        (history, arena): (&mut History, &mut Arena),
+        signature: Signature,
+        serial: u64,
+    ) -> Option<Lesson> {
+        let all = self.layout.as_ref().map_or(0, |layout| layout.entries.len());
+        self.open = false;
+        let before = core::mem::replace(&mut self.last, signature);
+        if let Some(kind) = self.kinds.iter_mut().find(|kind| kind.layout.signature == before) {
+            kind.next = Some(signature);
+        }
+        if self.exact && self.cursor == all {
+            (self.exact, self.follows) = (false, false);
+            history.end_as_planned();
+            return None;
+        }
+        self.interrupt(history, arena);
+        self.follows = false;
+        self.forget_addresses();
+        let lesson = Lesson::of(history, &self.kinds, &mut self.seen, signature, self.told);
+        history.end(serial);
+        lesson
+    }
+
+    /// Pages that are backed and that nothing has come to lie in: they are backed no more.
+    pub(crate) fn give_up_spare(&mut self, arena: &mut Arena) -> Vec<u64> {
+        if self.in_slots() { self.pages.give_up_spare() } else { arena.give_up_spare() }
+    }
+
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, arena: &mut Arena, pages: &[u64]) {
+        if self.in_slots() {
+            self.pages.back(pages);
+        } else {
+            arena.back(pages);
+        }
+    }
+}
+
+impl Place {
+    /// What its block was and where; it has none any more.
+    fn vacate(&mut self) -> Self {
+        let gone = *self;
+        self.tenant.serial = 0;
+        gone
+    }
+}

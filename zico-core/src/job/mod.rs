@@ -1,0 +1,360 @@
+//! A job: the handle through which one tenant allocates, frees and runs its iterations.
+
+mod auto;
+mod grow;
+mod streams;
+mod wait;
+
+use core::fmt;
+use core::ops::{DerefMut, Range};
+
+use crate::executor::Shared;
+use crate::heap::planned::Lesson;
+use crate::heap::{GRANULE, JobHeap, Planning};
+use crate::learn::profile::Profile;
+use crate::learn::signature::Mark;
+use crate::ledger::Ledger;
+use crate::types::JobKey;
+use crate::types::block::{Block, Request};
+use crate::types::device::Device;
+use crate::types::error::{AllocError, BeginError, FreeError, NotRunning};
+use crate::types::lifetime::Lifetime;
+use crate::types::pulse::Pulse;
+use crate::types::report::{Begin, Held};
+use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::sync::{Arc, Mutex};
+use crate::types::units::Progress;
+use crate::types::waits::JobId;
+use crate::types::zone::Zone;
+
+pub use wait::Changed;
+
+/// One tenant of a pool.
+///
+/// Allocating and freeing takes the job's own lock only, as long as its arenas have room. Dropping
+/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued. That takes
+/// O(blocks log blocks + pages), and the pool's lock for at most 1024 pages at a time.
+pub struct Job<D: Device> {
+    pub(crate) shared: Arc<Shared<D>>,
+    pub(crate) key: JobKey,
+    pub(crate) stream: D::Stream,
+    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) heap: Arc<Mutex<JobHeap<D>>>,
+}
+
+impl<D: Device> Job<D> {
+    /// Asks to start an iteration. If the answer is to wait, ask again whenever
+    /// [`Pool::generation`](crate::Pool::generation) has changed; the place in the queue is kept.
+    ///
+    /// Those with a higher priority are asked first, then whom the policy puts first, then who has
+    /// waited longer. A job is put behind others that asked later no more than 16 times; then it is the
+    /// first of them. Iterations that fit in gaps, without making it wait longer, may still begin before it,
+    /// any number of them; so may all others while what it needs is kept by a job that does not run.
+    ///
+    /// What a job holds when it begins is its own to free or to keep. While it waits others cannot have it.
+    ///
+    /// # Errors
+    /// If it can never start, or has started already.
+    pub fn begin(&self) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
+        self.ask(None)
+    }
+
+    /// As [`begin`](Self::begin), for an iteration of a certain shape: one that takes what the last ones
+    /// took for which the job has said the same. The length of a sequence will do, rounded if there
+    /// are many, or whether it is a training step or a validation. A job that does not say is understood
+    /// by what it allocates, which shows only after the iteration has begun.
+    ///
+    /// The eight shapes are remembered that were seen last.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    ///
+    /// ```
+    /// # use zico_core::{Begin, BeginError, Device, Job};
+    /// fn step<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
+    ///     job.begin_as(tokens.next_multiple_of(64))
+    /// }
+    /// ```
+    pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
+        self.mark_by_hand();
+        self.ask(Some(shape))
+    }
+
+    pub(crate) fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+        let now = self.shared.device.now();
+        // No allocation is counted while the count begins anew.
+        let mut heap = self.heap.lock();
+        let (asked, wake) = {
+            let mut ledger = self.shared.ledger.lock();
+            (ledger.begin(self.key, shape, now), ledger.take_wake())
+        };
+        if asked == Ok(Begin::Started) {
+            heap.begin(shape);
+        }
+        drop(heap);
+        if wake {
+            self.shared.changed();
+        }
+        asked
+    }
+
+    /// No longer asks to start: gives up its place among those that wait. Nothing happens if the job
+    /// does not wait.
+    pub fn withdraw(&self) {
+        self.shared.ledger(|ledger| ledger.withdraw(self.key));
+    }
+
+    /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others
+    /// as the device passes it.
+    ///
+    /// An iteration of n allocations that has repeated is planned before this returns, once for each kind
+    /// and again, a few times, when blocks live longer than foreseen. That takes O(n log n) steps for any
+    /// lifetimes, of a few nanoseconds each, and no lock. The rest takes O(jobs) for each decision on those
+    /// that wait, and holds the pool's lock for that and for at most 1024 pages at a time. Where there is no plan within these steps, the
+    /// iteration is placed as before. [`JobConfig::without_plans`](crate::JobConfig::without_plans) does
+    /// without.
+    ///
+    /// # Errors
+    /// If no iteration has begun.
+    pub fn end(&self) -> Result<(), NotRunning> {
+        self.mark_by_hand();
+        self.close()
+    }
+
+    pub(crate) fn close(&self) -> Result<(), NotRunning> {
+        self.unpark(true);
+        // A failure leaves the batch open; the next poll fences it.
+        let _ = self.shared.fence(self.key);
+        let now = self.shared.device.now();
+        let signature = self.heap.lock().signature;
+        let mut ledger = self.shared.ledger.lock();
+        ledger.end(self.key, now, signature)?;
+        // Those who wait are woken when all that the iteration leaves has been given back.
+        ledger.take_wake();
+        drop(ledger);
+        let mut heap = self.heap.lock();
+        let (lesson, spare) = (heap.end(), heap.give_up_spare(Lifetime::Iteration));
+        self.shared.give_back(self.key, heap, Zone::Iteration, spare);
+        // What another thread has freed meanwhile is not left parked between iterations.
+        self.unpark(true);
+        self.shared.changed();
+        if let Some(lesson) = lesson {
+            self.plan(lesson);
+        }
+        Ok(())
+    }
+
+    /// Plans the iterations that are like one that has ended.
+    fn plan(&self, lesson: Lesson) {
+        // What cannot be planned is placed as before.
+        let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
+        if self.shared.ledger.lock().replan(self.key, &layout.most()) {
+            self.heap.lock().install(layout);
+        }
+    }
+
+    /// Allocates device memory.
+    ///
+    /// O(1) while the job's arenas have room (O(log) of the free pieces of one size, amortised); else a
+    /// lease from the pool, which may have to create regions on the device. A lease of n pages takes
+    /// O(n + jobs log jobs) where they are mapped, else O((n + 64) log n) for each of at most 64 sorts of
+    /// pages that are in use at different times. It holds the pool's lock for all pages that it asks for.
+    ///
+    /// # Errors
+    /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
+    /// changed then, and the call can be repeated.
+    #[inline]
+    pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
+        let size = request.bytes.value().max(1).checked_next_multiple_of(GRANULE);
+        let (Some(size), Some(align)) = (size, self.alignment(request)) else {
+            return Err(self.invalid(request));
+        };
+        let mut heap = self.heap.lock();
+        if heap.is_due() {
+            drop(heap);
+            self.prepare(request, size)?;
+            heap = self.heap.lock();
+        }
+        let Some(block) = heap.alloc(request, size, align, None) else {
+            drop(heap);
+            return self.grow_and_place(request, size, align);
+        };
+        let mark = heap.mark();
+        let watched = self.pulse.tick();
+        drop(heap);
+        self.made(mark, watched);
+        Ok(block)
+    }
+
+    /// The alignment that a request gets, if it may ask for that.
+    #[inline]
+    fn alignment(&self, request: Request) -> Option<u64> {
+        let align = request.align.value();
+        let valid = align.is_power_of_two() && align <= self.shared.region.value();
+        // Most ask for none.
+        (align == GRANULE || valid).then_some(align.max(GRANULE))
+    }
+
+    /// Before an allocation that may begin an iteration, or is the first of one.
+    #[cold]
+    fn prepare(&self, request: Request, size: u64) -> Result<(), AllocError<D::Error>> {
+        if self.heap.lock().marker.is_some() {
+            self.mark(request, size)?;
+        }
+        let mark = self.heap.lock().first_mark(size);
+        if let Some(mark) = mark {
+            // While the iteration has nothing yet its claim may rise as high as it has to.
+            self.show(mark);
+        }
+        Ok(())
+    }
+
+    /// An allocation has been made, maybe one that shows what the iteration is like, or that somebody
+    /// waited for.
+    #[inline]
+    pub(crate) fn made(&self, mark: Option<Mark>, watched: bool) {
+        if let Some(mark) = mark {
+            self.show(mark);
+        }
+        if watched {
+            self.shared.ledger(Ledger::admit);
+        }
+    }
+
+    #[cold]
+    fn show(&self, mark: Mark) {
+        self.shared.ledger(|ledger| ledger.recognise(self.key, mark));
+    }
+
+    #[cold]
+    fn invalid(&self, request: Request) -> AllocError<D::Error> {
+        let Request { bytes, align, .. } = request;
+        AllocError::Invalid { bytes, align, region: self.shared.region }
+    }
+
+    /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
+    /// other jobs when the device has passed all that is enqueued now.
+    ///
+    /// O(1), and O(pages) for whole pages that it leaves empty, O(streams) for other streams that use the
+    /// block. It holds the pool's lock for at most 1024 pages at a time, and not at all where none is left
+    /// empty.
+    ///
+    /// # Errors
+    /// If the block is not live in this job.
+    #[inline]
+    pub fn free(&self, block: Block) -> Result<(), FreeError> {
+        let mut heap = self.heap.lock();
+        if heap.has_notes() {
+            drop(heap);
+            return self.free_noted(block);
+        }
+        let (zone, pages) = heap.free(block)?;
+        self.freed(heap, zone, pages);
+        Ok(())
+    }
+
+    /// Frees a block that may have a name or other streams that use it.
+    #[cold]
+    fn free_noted(&self, block: Block) -> Result<(), FreeError> {
+        let mut heap = self.heap.lock();
+        let Some(parked) = heap.forget(block)? else {
+            let (zone, pages) = heap.free(block)?;
+            self.freed(heap, zone, pages);
+            return Ok(());
+        };
+        let has_waiters = core::mem::take(&mut heap.has_waiters);
+        let watched = self.pulse.tick();
+        drop(heap);
+        self.park(parked);
+        self.tell(has_waiters, watched);
+        Ok(())
+    }
+
+    /// A block has been freed, and these pages are empty.
+    #[inline]
+    fn freed(&self, mut heap: impl DerefMut<Target = JobHeap<D>>, zone: Zone, pages: Range<u64>) {
+        let has_waiters = core::mem::take(&mut heap.has_waiters);
+        let watched = self.pulse.tick();
+        self.shared.give_back(self.key, heap, zone, pages);
+        self.tell(has_waiters, watched);
+    }
+
+    /// Tells those who have waited for a free of this job, or for it to have come this far.
+    #[inline]
+    fn tell(&self, has_waiters: bool, watched: bool) {
+        if has_waiters {
+            self.shared.ledger(Ledger::notify);
+        }
+        if watched {
+            self.shared.ledger(Ledger::admit);
+        }
+    }
+
+    /// Which of the pool's jobs it is.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId(self.key)
+    }
+
+    /// The allocations and frees of the running iteration so far.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.pulse.progress()
+    }
+
+    /// What is charged to the job now.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.shared.ledger.lock().held(self.key)
+    }
+
+    /// Its blocks in figures.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let blocks = self.heap.lock().tally.stats();
+        self.shared.ledger.lock().stats(self.key, blocks)
+    }
+
+    /// How its iterations are planned.
+    #[must_use]
+    pub fn planning(&self) -> Planning {
+        self.heap.lock().planning()
+    }
+
+    /// The blocks that are live. O(blocks).
+    #[must_use]
+    pub fn live_blocks(&self) -> LiveBlocks {
+        let blocks = self.heap.lock().live_blocks();
+        LiveBlocks { job: self.shared.ledger.lock().name(self.key), blocks }
+    }
+
+    /// Leaves the pool, and says what was still live: what a program that frees all it has should
+    /// find empty. As with dropping it, other jobs get all of it once the device has passed what the
+    /// job enqueued. O(blocks log blocks + pages), the pool's lock for at most 1024 pages at a time.
+    pub fn leave(self) -> LiveBlocks {
+        self.live_blocks()
+    }
+
+    /// What its running or next iteration is expected to take, once one has ended.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.shared.ledger.lock().profile(self.key).map(|profile| (*profile).clone())
+    }
+}
+
+impl<D: Device> fmt::Debug for Job<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("key", &self.key)
+            .field("held", &self.held())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> Drop for Job<D> {
+    fn drop(&mut self) {
+        self.unpark(true);
+        self.shared.leave(self.key, &self.heap);
+    }
+}

@@ -1,0 +1,372 @@
+//! Finds the iterations of a job that does not mark them, in the order of its allocations.
+//!
+//! An iteration repeats, and with it the sizes of its allocations. A *period* is a number of allocations
+//! after which they come again (SmartPool, arXiv 1903.06631, section 4.1: the smallest adjacent segment
+//! of more than about 100 operations that is repeated). It is found as it comes about, in O(1) for each
+//! allocation and bounded memory:
+//!
+//! 1. The last [`WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood before
+//!    tells a candidate: the distance, or the smallest multiple of it that is long enough.
+//! 2. Each further allocation has to have the size of the one a period ago. A candidate that has held for
+//!    a whole period is believed if as much is live as was then: layers of a network repeat as well, but
+//!    each keeps something. If the period's half or third and so on holds as long, that is the period.
+//! 3. Iterations begin where the least is live.
+//!
+//! A period that ends was part of something larger, as the optimizer's loop over alike layers is: what
+//! is looked for from then on is longer than the stretch that it held for, if that is not too long for a
+//! loop within an iteration. Where the job itself has changed, that is a multiple of the new period, and
+//! step 2 takes it apart.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::learn::signature::mixed;
+use crate::types::report::Detected;
+use crate::types::units::Bytes;
+
+/// The shortest period, in allocations: with the frees, SmartPool's 100 operations.
+const SHORTEST: u64 = 50;
+/// The longest one.
+const LONGEST: u64 = 1 << 15;
+/// No loop within an iteration makes more allocations than this.
+const INNER: u64 = 1 << 13;
+/// So many sizes in a row tell a candidate.
+const WINDOW: u64 = 16;
+/// Allocations that are remembered: a period, and the one before.
+const REMEMBERED: usize = 1 << 16;
+/// Places for hashes of windows.
+const PLACES: usize = 1 << 15;
+/// As much is live as before if the difference is less than this part of it: something small may be
+/// kept in each iteration.
+const LIVE_PARTS: u64 = 512;
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    /// A hash of the size.
+    size: u32,
+    /// What was live before, in units of 512 bytes.
+    live: u32,
+}
+
+/// A distance at which sizes have been the same lately.
+#[derive(Clone, Copy)]
+struct Candidate {
+    period: u64,
+    /// For so many allocations.
+    held: u64,
+    /// Where the next iteration begins, once it is believed.
+    next: Option<u64>,
+}
+
+/// Finds the iterations of a job in the sizes of its allocations, as they come.
+///
+/// A job that is asked to ([`JobConfig::detect_iterations`](crate::JobConfig::detect_iterations)) has one of
+/// its own. By itself it is for recordings of jobs that did not mark their iterations.
+///
+/// ```
+/// # use zico_core::{Bytes, Detector};
+/// let mut detector = Detector::new();
+/// for _ in 0..5 {
+///     let mut live = Bytes::mib(7);
+///     for size in (1..=100).map(Bytes::kib) {
+///         detector.push(size, live);
+///         live = live.saturating_add(size);
+///     }
+/// }
+/// let found = detector.detected().ok_or("nothing repeats")?;
+/// assert_eq!((found.period, detector.boundary()), (100, Some(500)));
+/// # Ok::<(), &str>(())
+/// ```
+pub struct Detector {
+    /// The last allocations, in a ring.
+    entries: Vec<Entry>,
+    /// All allocations so far: the number of the next one.
+    count: u64,
+    rolling: u64,
+    /// Where a window with this hash ended last, and one more.
+    places: Box<[u64]>,
+    candidate: Option<Candidate>,
+    /// Shorter periods are not looked for ...
+    shortest: u64,
+    /// ... since this allocation.
+    since: u64,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Detector {
+    /// One that has seen nothing yet. It takes 768 KiB at most.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            count: 0,
+            rolling: 0,
+            places: vec![0; PLACES].into_boxed_slice(),
+            candidate: None,
+            shortest: SHORTEST,
+            since: 0,
+        }
+    }
+
+    /// All allocations so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether an iteration begins with the next allocation.
+    pub(crate) fn is_boundary(&self) -> bool {
+        self.boundary() == Some(self.count)
+    }
+
+    /// Whether the next allocation has a size that was expected, or nothing is.
+    pub(crate) fn expects(&self, size: u64) -> bool {
+        let known = self.candidate.filter(|candidate| candidate.next.is_some());
+        known.is_none_or(|known| self.entry(self.count - known.period).size == folded(size))
+    }
+
+    /// The number of the allocation with which the next iteration begins, counted from zero, if that is
+    /// known. It has not been made yet, and iterations have begun with those whole periods before it, for as
+    /// long as the period has held.
+    #[must_use]
+    pub fn boundary(&self) -> Option<u64> {
+        self.candidate?.next
+    }
+
+    /// How long an iteration is and how often it has come again, if that is known.
+    #[must_use]
+    pub fn detected(&self) -> Option<Detected> {
+        let candidate = self.candidate.filter(|candidate| candidate.next.is_some())?;
+        let period = u32::try_from(candidate.period).unwrap_or(u32::MAX);
+        Some(Detected { period, repeats: candidate.held / candidate.period })
+    }
+
+    /// An allocation of this size has been made while `live` was allocated besides. O(1), amortised over a
+    /// period.
+    pub fn push(&mut self, size: Bytes, live: Bytes) {
+        let live = u32::try_from(live.value() / 512).unwrap_or(u32::MAX);
+        let (at, entry) = (self.count, Entry { size: folded(size.value()), live });
+        self.roll(entry.size);
+        match self.entries.get_mut(slot(at)) {
+            Some(slot) => *slot = entry,
+            None => self.entries.push(entry),
+        }
+        self.count += 1;
+        match self.candidate {
+            Some(candidate) if self.entry(at - candidate.period).size == entry.size => {
+                self.go_on(Candidate { held: candidate.held + 1, ..candidate });
+            }
+            Some(candidate) => self.give_up(candidate),
+            None => self.look(),
+        }
+        let place = self.place();
+        self.places[place] = self.count;
+    }
+
+    /// The candidate holds for one allocation more.
+    fn go_on(&mut self, mut candidate: Candidate) {
+        let at = self.count - 1;
+        match candidate.next {
+            Some(next) if next <= at => candidate.next = Some(next + candidate.period),
+            None if candidate.held >= candidate.period && self.is_level(candidate.period) => {
+                candidate.period = self.smallest(candidate.period);
+                let trough = (self.count - candidate.period..self.count)
+                    .min_by_key(|&i| (self.entry(i).live, i))
+                    .unwrap_or(at);
+                candidate.next = Some(trough + candidate.period);
+            }
+            _ => {}
+        }
+        self.candidate = Some(candidate);
+    }
+
+    /// The candidate holds no longer.
+    fn give_up(&mut self, candidate: Candidate) {
+        self.candidate = None;
+        if candidate.next.is_some() {
+            let stretch = candidate.held + candidate.period;
+            self.shortest = if stretch < INNER { stretch + 1 } else { SHORTEST };
+            self.since = self.count;
+        }
+    }
+
+    /// Looks for a candidate: where the last sizes were seen before.
+    fn look(&mut self) {
+        if self.count - self.since > 2 * LONGEST {
+            self.shortest = SHORTEST;
+        }
+        let before = self.places[self.place()];
+        if before < WINDOW || before >= self.count {
+            return;
+        }
+        let distance = self.count - before;
+        let period = self.shortest.div_ceil(distance) * distance;
+        if period > LONGEST || self.count < period + WINDOW {
+            return;
+        }
+        let same = |i: u64| self.entry(i).size == self.entry(i - period).size;
+        if (self.count - WINDOW..self.count).all(same) {
+            self.candidate = Some(Candidate { period, held: WINDOW, next: None });
+        }
+    }
+
+    /// The smallest period by which the last `period` allocations repeat as well.
+    fn smallest(&self, period: u64) -> u64 {
+        let holds = |&part: &u64| {
+            period.is_multiple_of(part)
+                && self.is_level(part)
+                && (self.count - period..self.count)
+                    .all(|i| self.entry(i).size == self.entry(i - part).size)
+        };
+        (SHORTEST..period).find(holds).unwrap_or(period)
+    }
+
+    /// Whether as much is live as a period ago.
+    fn is_level(&self, period: u64) -> bool {
+        let (now, then) =
+            (self.entry(self.count - 1).live, self.entry(self.count - 1 - period).live);
+        u64::from(now.abs_diff(then)) * LIVE_PARTS <= u64::from(now)
+    }
+
+    fn entry(&self, at: u64) -> Entry {
+        self.entries.get(slot(at)).copied().unwrap_or_default()
+    }
+
+    /// Takes a size into the rolling hash, and the one that leaves the window out of it.
+    fn roll(&mut self, size: u32) {
+        const { assert!(WINDOW == 16, "the power below") };
+        const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
+        const OLDEST: u64 = BASE.wrapping_pow(16);
+        let oldest = self.count.checked_sub(WINDOW).map_or(0, |i| self.entry(i).size);
+        self.rolling = self
+            .rolling
+            .wrapping_mul(BASE)
+            .wrapping_add(size.into())
+            .wrapping_sub(OLDEST.wrapping_mul(oldest.into()));
+    }
+
+    /// Where the hash of the present window is kept.
+    #[expect(clippy::cast_possible_truncation, reason = "as many bits as there are places")]
+    fn place(&self) -> usize {
+        (mixed(0, self.rolling) >> (u64::BITS - PLACES.ilog2())) as usize
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is less than what is remembered")]
+const fn slot(at: u64) -> usize {
+    (at % REMEMBERED as u64) as usize
+}
+
+const fn folded(size: u64) -> u32 {
+    (mixed(0, size) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds a detector with allocations and frees (a size, or zero: the newest block is freed).
+    #[derive(Default)]
+    struct Job {
+        live: Vec<u64>,
+        begun: Vec<u64>,
+    }
+
+    impl Job {
+        fn run(&mut self, detector: &mut Detector, steps: &[u64]) {
+            for &step in steps {
+                if step == 0 {
+                    self.live.pop();
+                    continue;
+                }
+                if detector.is_boundary() {
+                    self.begun.push(detector.count());
+                }
+                detector.push(Bytes::new(step), Bytes::new(self.live.iter().sum()));
+                self.live.push(step);
+            }
+        }
+    }
+
+    /// An iteration of `layers` alike layers: forward, backward, and an optimizer with a loop.
+    fn iteration(batch: u64, layers: u64) -> Vec<u64> {
+        let mut steps = vec![batch << 12, 4096];
+        for _ in 0..layers {
+            steps.extend((0..20).map(|i| (batch + i) << 10));
+        }
+        for _ in 0..layers {
+            steps.extend((0..20).flat_map(|i| [(batch + i) << 9, 0, 0]));
+        }
+        for _ in 0..layers {
+            steps.extend((0..30).flat_map(|i| [(i + 7) << 14, 0]));
+        }
+        steps.extend([0, 0]);
+        steps
+    }
+
+    fn allocations(steps: &[u64]) -> u64 {
+        steps.iter().filter(|&&step| step > 0).count() as u64
+    }
+
+    #[test]
+    fn iterations_are_found_and_begin_where_least_is_live() {
+        for layers in [1, 2, 12, 50] {
+            let (mut job, mut detector) = (Job::default(), Detector::new());
+            let weights: Vec<u64> = (0..77).map(|i| (i + 1) << 13).collect();
+            job.run(&mut detector, &weights);
+            let steps = iteration(8, layers);
+            (0..12).for_each(|_| job.run(&mut detector, &steps));
+            let period = allocations(&steps);
+            let found = detector.detected().unwrap();
+            assert_eq!(u64::from(found.period), period, "{layers} layers");
+            assert!(found.repeats >= 3, "{layers} layers: {found:?}");
+            assert!(!job.begun.is_empty(), "{layers} layers");
+            // The last ones, when inner loops are known for what they are.
+            let begun = &job.begun[job.begun.len().saturating_sub(3)..];
+            let starts = begun.iter().map(|at| (at - 77) % period);
+            assert!(starts.clone().all(|at| at == 0), "{layers}: {:?}", starts.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_job_that_changes_is_found_again() {
+        let (mut job, mut detector) = (Job::default(), Detector::new());
+        for batch in [8, 5, 8, 11] {
+            let steps = iteration(batch, 3);
+            (0..60).for_each(|_| job.run(&mut detector, &steps));
+            let found = detector.detected().unwrap();
+            assert_eq!(u64::from(found.period), allocations(&steps), "batch {batch}");
+            let other = iteration(batch + 1, 3);
+            job.run(&mut detector, &other[..3]);
+            assert_eq!(detector.detected(), None, "one other size is enough");
+            job.run(&mut detector, &[0, 0]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_repeat_is_no_iteration_and_takes_bounded_memory() {
+        let mut detector = Detector::new();
+        let mut random = 1u64;
+        for _ in 0..300_000 {
+            random = mixed(random, 3);
+            detector.push(Bytes::new(random >> 40), Bytes::new(random >> 50));
+        }
+        assert_eq!(detector.detected(), None);
+        assert_eq!(detector.entries.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_loop_that_keeps_something_each_time_is_no_iteration() {
+        let (mut job, mut detector) = (Job::default(), Detector::new());
+        for layer in 0..100 {
+            let steps: Vec<u64> = (0..60).map(|i| (i + 1) << 12).collect();
+            job.run(&mut detector, &steps);
+            assert_eq!(detector.detected(), None, "layer {layer}");
+        }
+    }
+}

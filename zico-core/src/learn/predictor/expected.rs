@@ -1,0 +1,81 @@
+//! What is expected of an iteration, and of one that is new.
+
+use alloc::sync::Arc;
+
+use crate::learn::profile::Profile;
+use crate::types::units::Progress;
+
+/// What an iteration is expected to do.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    pub(super) wave: Arc<Profile>,
+    /// Two iterations in a row have made the same number of operations: it is believed where demand falls.
+    pub(super) settled: bool,
+    /// The claim at the beginning: that of the wave, or more. None if nobody knows.
+    pub(super) height: Option<u32>,
+}
+
+impl Expected {
+    pub(super) fn of(wave: Arc<Profile>, settled: bool) -> Self {
+        let height = Some(wave.claim().value());
+        Self { wave, settled, height }
+    }
+
+    /// The newest iteration and the one before.
+    pub(super) fn after(newest: &Arc<Profile>, older: &Arc<Profile>) -> Self {
+        let settled = newest.operations() == older.operations();
+        Self::of(Arc::new(newest.envelope(older)), settled)
+    }
+
+    /// The most that it holds leased from `progress` on: the wave's, raised to the height. Raised by as
+    /// much everywhere: a wave of another height falls elsewhere as well.
+    pub(super) fn claim_from(&self, progress: Progress) -> Option<u32> {
+        let (height, whole) = (self.height?, self.wave.claim().value());
+        if !self.settled {
+            return Some(height);
+        }
+        let ahead = self.wave.claim_from(progress).value();
+        Some(ahead.saturating_add(height.saturating_sub(whole)))
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let same = (self.settled, self.height) == (other.settled, other.height);
+        same && Arc::ptr_eq(&self.wave, &other.wave)
+    }
+}
+
+/// The claims of the last iterations that were new, and what the next new one may need.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    claims: [u32; Self::REMEMBERED],
+    count: usize,
+}
+
+impl News {
+    const REMEMBERED: usize = 16;
+    /// Fewer tell nothing of the next one.
+    pub(super) const LEAST: u64 = 8;
+    /// How often the excess that is to be expected is added.
+    const CARE: u64 = 8;
+
+    pub(super) fn note(&mut self, claim: u32) {
+        self.claims[self.count % Self::REMEMBERED] = claim;
+        self.count += 1;
+    }
+
+    fn known(&self) -> impl Iterator<Item = u32> + '_ {
+        self.claims.iter().take(self.count).copied()
+    }
+
+    pub(super) fn highest(&self) -> u32 {
+        self.known().max().unwrap_or(0)
+    }
+
+    /// None if there are too few to tell.
+    pub(super) fn next(&self) -> Option<u32> {
+        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= Self::LEAST)?;
+        let (highest, lowest) = (self.highest(), self.known().min()?);
+        let more = (Self::CARE * u64::from(highest - lowest)).div_ceil(count);
+        Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
+    }
+}

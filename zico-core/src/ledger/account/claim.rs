@@ -1,0 +1,158 @@
+//! What others cannot count on of a job, and what it may still take.
+//!
+//! What a job holds while it does not run, only its running on may free. So it is not there: not for the
+//! claims of others, not for the room at a start, not in the banker's test. What a running iteration holds
+//! comes back at its end, but for what it has begun with and what those before it have left.
+
+use super::super::banker::Claim;
+use super::super::run::Phase;
+use super::Account;
+use crate::types::JobKey;
+use crate::types::want::Growth;
+
+/// How much a job is to blame where nothing can go on: whoever is most is told that there is no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blame {
+    /// It keeps within what is expected of it.
+    Keeps,
+    /// Nobody knows what is to be expected of it.
+    Unknown,
+    /// It asks for more than its iterations have taken.
+    Exceeds,
+}
+
+/// What the banker's test looks at of a job, if it were to hold what is asked for as well. In regions.
+#[derive(Clone, Copy)]
+pub(crate) struct Stake {
+    pub(crate) job: JobKey,
+    /// What others cannot count on as things are ...
+    pub(crate) kept: u32,
+    /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin with.
+    pub(crate) surely_kept: u32,
+    /// What others cannot have now.
+    pub(crate) reserved: u32,
+    /// What of that comes back when its iteration ends.
+    returns: u32,
+    /// What its iteration comes to hold in all, if one runs of which that is known.
+    claim: Option<u32>,
+    pub(crate) is_running: bool,
+    /// The most that it may hold.
+    pub(crate) cap: u32,
+}
+
+impl Stake {
+    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep. With
+    /// one it is no more than the `most` there can be beside what they keep for sure.
+    pub(crate) fn claim(&self, there_is: u32, most: u32) -> Claim {
+        let claim = self.claim.map_or(there_is, |claim| most.min(claim));
+        // What is reserved for it is its own, and stays so: as if it held that much.
+        Claim { job: self.job, need: claim.saturating_sub(self.reserved), returns: self.returns }
+    }
+}
+
+impl Account {
+    /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
+    /// holds, since only running on may free it; while one runs, what it will hold at its end.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept_without_reserve(|| self.ahead()).max(self.terms.floor)
+    }
+
+    /// The same without what is reserved, where its iteration may still come to hold so much.
+    fn kept_without_reserve(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        match self.phase {
+            Phase::Idle => self.first_wave.base(self.leased_total()),
+            Phase::Waiting(_) => self.leased_total(),
+            Phase::Admitted | Phase::Running(_) => {
+                self.persistent().saturating_add(self.stays(ahead))
+            }
+        }
+    }
+
+    /// What others can never count on: what persists, what its last iterations have begun with, and
+    /// what is reserved. Less than it keeps just now if that is more than usual.
+    pub(crate) fn kept_for_good(&self) -> u32 {
+        self.kept_without_floor().max(self.terms.floor)
+    }
+
+    /// The same without what is only reserved. A job that has left keeps nothing.
+    pub(crate) fn kept_without_floor(&self) -> u32 {
+        if self.gone {
+            return 0;
+        }
+        let persists = self.persistent().saturating_sub(self.first_wave.guessed());
+        persists.saturating_add(self.predictor.carried())
+    }
+
+    /// What a running iteration leaves behind beside what persists: what it began with, as far as that is
+    /// still there, and as much as those before it have left. Never more than it may hold.
+    fn stays(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        let carried = match &self.phase {
+            Phase::Running(run) => run.carried.min(self.ephemeral()),
+            _ => self.ephemeral(),
+        };
+        match self.predictor.left() {
+            0 => carried,
+            left => carried.max(ahead().map_or(0, |ahead| left.min(ahead))),
+        }
+    }
+
+    /// What the banker's test looks at, if the job were to hold what is asked for as well.
+    pub(crate) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
+        let (is_running, floor) = (self.is_running(), self.terms.floor);
+        let ahead = if is_running { self.ahead() } else { None };
+        let held = self.kept_without_reserve(|| ahead);
+        let kept = held.max(floor);
+        let stays = if asked.persists { asked.regions } else { 0 };
+        let then_kept = held.saturating_add(stays).max(floor);
+        let reserved = self.leased_total().saturating_add(asked.regions).max(then_kept);
+        Stake {
+            job,
+            kept,
+            surely_kept: if is_running { self.kept_for_good() } else { kept },
+            reserved,
+            returns: reserved - then_kept,
+            claim: ahead.map(|ahead| self.persistent().saturating_add(ahead)),
+            is_running,
+            cap: self.cap(),
+        }
+    }
+
+    /// Whether an iteration runs, or what comes before the first one does as if it were one.
+    pub(crate) fn has_claim(&self) -> bool {
+        self.is_running() || matches!(self.phase, Phase::Idle) && self.first_wave.is_under_way()
+    }
+
+    /// Whether it may go on by itself, and free something: it runs, or is between iterations with
+    /// something that may not persist, and neither waits for memory as things stand nor stands still for
+    /// longer than others have patience.
+    pub(crate) fn may_go_on(&self, epoch: u64) -> bool {
+        match self.phase {
+            // It is about to give up all of that.
+            _ if self.gone => self.leased_total() > 0,
+            Phase::Admitted => true,
+            Phase::Running(_) => !self.is_denied_at(epoch),
+            Phase::Waiting(_) => false,
+            Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch) && !self.is_still(),
+        }
+    }
+
+    /// Whether it holds something that only its running on shows to be needed or not.
+    pub(crate) fn holds_leftovers(&self) -> bool {
+        self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
+    }
+
+    /// How much it is to blame where nothing can go on.
+    pub(crate) fn blame(&self) -> Blame {
+        let asked = self.stall.map_or(0, |stall| stall.asked);
+        let wanted = self.ephemeral().saturating_add(asked);
+        match self.phase {
+            Phase::Running(_) => match self.ahead() {
+                Some(ahead) if wanted > ahead => Blame::Exceeds,
+                Some(_) => Blame::Keeps,
+                None => Blame::Unknown,
+            },
+            Phase::Idle if self.stall.is_some() => Blame::Unknown,
+            _ => Blame::Keeps,
+        }
+    }
+}

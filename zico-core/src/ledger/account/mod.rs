@@ -1,0 +1,399 @@
+//! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
+
+mod claim;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::fences::Batch;
+use super::first_wave::FirstWave;
+use super::pages::{Moment, Pages};
+use super::run::{Phase, Run, Stall};
+use crate::learn::predictor::{Footprint, Predictor};
+use crate::learn::profile::{Recorder, Step};
+use crate::learn::signature::Signature;
+use crate::policy::Tenant;
+use crate::types::config::Terms;
+use crate::types::pulse::Pulse;
+use crate::types::report::{Activity, Held};
+use crate::types::stats::{Counter, Stats};
+use crate::types::sync::Arc;
+use crate::types::units::{Bytes, Progress, Regions, Ticks};
+use crate::types::zone::Zone;
+
+pub(crate) use claim::{Blame, Stake};
+
+/// A detected iteration has not ended while the job holds more than this part of what it has held at most.
+const CARRIED_PARTS: u32 = 64;
+
+/// The books of one job.
+pub(crate) struct Account {
+    pub(crate) name: Arc<str>,
+    /// The pages of its arenas, by zone.
+    pub(crate) pages: [Pages; Zone::COUNT],
+    pub(crate) pulse: Arc<Pulse>,
+    /// Regions in them.
+    pub(crate) leased: [u32; Zone::COUNT],
+    /// Regions given up whose fence has not completed.
+    pub(crate) draining: u32,
+    /// The batch that regions given up now belong to; the first is 1.
+    pub(crate) batch: u64,
+    /// The device has completed this batch and all before it.
+    pub(crate) completed: u64,
+    /// Regions given up since the last fence; one that came and went may stand there twice.
+    pub(crate) pending: Vec<usize>,
+    /// The batches whose fences have been recorded and not completed, the oldest first.
+    pub(crate) fenced: VecDeque<Batch>,
+    pub(crate) phase: Phase,
+    pub(crate) terms: Terms,
+    /// It waits for memory.
+    pub(crate) stall: Option<Stall>,
+    /// What it has allocated before its first iteration.
+    pub(crate) first_wave: FirstWave,
+    /// Between iterations: how far it had come when it was last looked at, and since when it has been there.
+    seen: Option<(Progress, Ticks)>,
+    /// It has been there for longer than others have patience.
+    still: bool,
+    /// How often it was put behind jobs that had asked later, since it has waited.
+    pub(crate) bypassed: u32,
+    /// How long its iterations have taken, waiting left out.
+    pub(crate) served: Ticks,
+    /// What its next or running iteration is expected to do.
+    pub(crate) predictor: Predictor,
+    pub(crate) iterations: u64,
+    /// Regions that have come to persist within iterations without the job's word: what they are for was an
+    /// iteration's own before.
+    shifted: i64,
+    /// The most that has been charged to the job.
+    pub(crate) peak: u32,
+    /// The most that it has leased.
+    pub(crate) peak_leased: u32,
+    /// Regions that have been charged to the job, again and again.
+    pub(crate) taken: u64,
+    /// Pages whose mappings somebody is changing.
+    pub(crate) pins: u32,
+    /// It has been denied memory and has had none since.
+    pub(crate) denied: bool,
+    /// The job has left; the account goes when all its fences have completed.
+    pub(crate) gone: bool,
+}
+
+impl Account {
+    /// A job that joins.
+    pub(crate) fn new(name: Arc<str>, pulse: Arc<Pulse>, terms: Terms) -> Self {
+        Self {
+            name,
+            pages: Default::default(),
+            pulse,
+            leased: [0; Zone::COUNT],
+            draining: 0,
+            batch: 1,
+            completed: 0,
+            pending: Vec::new(),
+            fenced: VecDeque::new(),
+            phase: Phase::Idle,
+            terms,
+            stall: None,
+            first_wave: FirstWave::default(),
+            seen: None,
+            still: false,
+            bypassed: 0,
+            served: Ticks::ZERO,
+            predictor: Predictor::of(terms.declared),
+            iterations: 0,
+            shifted: 0,
+            peak: 0,
+            peak_leased: 0,
+            taken: 0,
+            pins: 0,
+            denied: false,
+            gone: false,
+        }
+    }
+
+    /// What is charged to it, in regions of this size.
+    pub(crate) fn held(&self, region: Bytes) -> Held {
+        let bytes = |regions: u32| Regions::new(regions).bytes(region);
+        let leased = |zone: Zone| bytes(self.leased[zone.index()]);
+        Held {
+            persistent: leased(Zone::Persistent),
+            iteration: leased(Zone::Iteration),
+            transient: leased(Zone::Transient),
+            draining: bytes(self.draining),
+            peak: bytes(self.peak),
+            peak_leased: bytes(self.peak_leased),
+        }
+    }
+
+    /// What its blocks come to, with the regions that back them.
+    pub(crate) fn stats(&self, blocks: Stats, region: Bytes) -> Stats {
+        let bytes = |regions: u64| Bytes::new(regions.saturating_mul(region.value()));
+        let current = u64::from(self.leased_total()) + u64::from(self.draining);
+        let reserved = Counter {
+            current: bytes(current),
+            peak: bytes(self.peak.into()),
+            allocated: bytes(self.taken),
+            freed: bytes(self.taken.saturating_sub(current)),
+        };
+        Stats { reserved, ..blocks }
+    }
+
+    pub(crate) fn persistent(&self) -> u32 {
+        self.leased[Zone::Persistent.index()]
+    }
+
+    fn settled(&self) -> i64 {
+        i64::from(self.persistent()) - self.shifted
+    }
+
+    /// The most that an iteration of the job is known to take, what persists included.
+    pub(crate) fn largest(&self) -> Option<u32> {
+        self.predictor.largest(self.persistent(), self.settled())
+    }
+
+    /// What its next iteration takes for sure, what persists included, if that is known.
+    pub(crate) fn surely(&self) -> Option<u32> {
+        self.predictor.surely(self.settled())
+    }
+
+    /// Leased regions that are not persistent.
+    pub(crate) fn ephemeral(&self) -> u32 {
+        self.leased_total() - self.persistent()
+    }
+
+    pub(crate) fn leased_total(&self) -> u32 {
+        self.leased.iter().sum()
+    }
+
+    /// All that is charged to it.
+    pub(crate) fn charged(&self) -> u32 {
+        self.leased_total().saturating_add(self.draining)
+    }
+
+    /// The most that it may hold, in regions.
+    pub(crate) fn cap(&self) -> u32 {
+        self.terms.cap.unwrap_or(u32::MAX)
+    }
+
+    /// What the job does.
+    pub(crate) fn activity(&self) -> Activity {
+        match self.phase {
+            _ if self.gone => Activity::Left,
+            Phase::Idle => Activity::Idle,
+            Phase::Waiting(_) => Activity::Waiting,
+            Phase::Running(_) if self.is_stalled() => Activity::Stalled,
+            Phase::Admitted | Phase::Running(_) => Activity::Running,
+        }
+    }
+
+    /// The job as a policy sees it.
+    pub(crate) fn tenant(&self) -> Tenant {
+        Tenant {
+            profile: self.predictor.profile().cloned(),
+            activity: self.activity(),
+            progress: self.progress(),
+            persistent: Regions::new(self.persistent()),
+            ephemeral: Regions::new(self.ephemeral()),
+            priority: self.terms.priority,
+            served: self.served,
+            iterations: self.iterations,
+            floor: Regions::new(self.terms.floor),
+        }
+    }
+
+    /// Whether the device has completed all that the job has ever given up.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch
+    }
+
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
+    /// next to nothing.
+    pub(crate) fn may_turn(&self) -> bool {
+        let most = self.peak_leased.saturating_sub(self.persistent());
+        self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running(_) | Phase::Admitted)
+    }
+
+    pub(crate) fn run(&mut self) -> Option<&mut Run> {
+        match &mut self.phase {
+            Phase::Running(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Whether a running iteration waits for memory.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stall.is_some() && matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was only
+    /// asking.
+    pub(crate) fn is_denied_at(&self, epoch: u64) -> bool {
+        let progress = self.pulse.progress();
+        self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
+    }
+
+    /// Looks whether a job that others wait for stands still: one between iterations that holds what it may
+    /// free, or one that may start and does not. Whether others need not wait for it since, or a thread of
+    /// it that waits for memory has to ask again, as another one has gone on.
+    pub(crate) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
+        let progress = self.pulse.progress();
+        let asks_again = self.stall.is_some_and(|stall| stall.at != progress);
+        if asks_again {
+            self.resume(now);
+        }
+        let waited_for = match self.phase {
+            Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
+            Phase::Admitted => true,
+            Phase::Waiting(_) | Phase::Running(_) => false,
+        };
+        if !waited_for || self.gone {
+            self.has_moved();
+            return asks_again;
+        }
+        let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
+        self.seen = Some((progress, since));
+        let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
+        let was_open = self.first_wave.is_open();
+        if matches!(self.phase, Phase::Admitted) {
+            if self.still {
+                // It can ask again, if it still wants to.
+                self.phase = Phase::Idle;
+            }
+            return self.still || asks_again;
+        }
+        let lapsed = self.first_wave.look(progress, self.still) && was_open;
+        self.still && !was_still || lapsed || asks_again
+    }
+
+    /// It has gone on to something else.
+    pub(crate) fn has_moved(&mut self) {
+        (self.seen, self.still) = (None, false);
+    }
+
+    /// Whether it has stood still, and does so still.
+    pub(crate) fn is_still(&self) -> bool {
+        let progress = self.pulse.progress();
+        self.still && self.seen.is_some_and(|(seen, _)| seen == progress)
+    }
+
+    /// How many regions it waits for, if it does. One that has gone on since was only asking.
+    pub(crate) fn awaited(&self) -> Option<u32> {
+        let progress = self.pulse.progress();
+        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
+    }
+
+    /// It was denied so many regions.
+    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
+        let at = self.pulse.progress();
+        let new = Stall { since: now, epoch, asked, at, bypassed: 0 };
+        let stall = self.stall.get_or_insert(new);
+        (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+    }
+
+    /// It waits for memory no longer.
+    pub(crate) fn resume(&mut self, now: Ticks) {
+        let Some(stall) = self.stall.take() else { return };
+        if let Phase::Running(run) = &mut self.phase {
+            run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
+        }
+    }
+
+    /// Progress within the running iteration; none before it has begun.
+    pub(crate) fn progress(&self) -> Progress {
+        match self.phase {
+            Phase::Running(_) => self.pulse.progress(),
+            _ => Progress::ZERO,
+        }
+    }
+
+    /// Where in its iterations the job is.
+    pub(crate) fn moment(&self) -> Moment {
+        let part = self.predictor.profile().map(|profile| {
+            let all = u64::from(profile.operations().value()).max(1);
+            u32::try_from(u64::from(self.progress().value()) * 64 / all).unwrap_or(63).min(63)
+        });
+        Moment { iteration: self.iterations, part }
+    }
+
+    /// The most regions that the running iteration may still come to hold, beside the persistent
+    /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
+    pub(crate) fn ahead(&self) -> Option<u32> {
+        self.predictor.ahead(self.progress())
+    }
+
+    /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
+    /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
+    pub(crate) fn note_excess(&mut self) {
+        let promised = self.predictor.promised(self.progress()).filter(|_| self.iterations > 1);
+        let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
+        if let Some(run) = self.run() {
+            run.exceeded = run.exceeded.max(excess);
+        }
+    }
+
+    pub(crate) fn begin(&mut self, now: Ticks) {
+        self.pulse.restart();
+        self.has_moved();
+        self.stall = None;
+        // What is parked comes back by itself.
+        let parked = self.pulse.has_parked();
+        self.predictor.note_carried(if parked { 0 } else { self.ephemeral() });
+        self.phase = Phase::Running(Run {
+            began: now,
+            stalled: Ticks::ZERO,
+            carried: self.ephemeral(),
+            persisted: self.persistent(),
+            told: 0,
+            total: self.leased_total(),
+            exceeded: 0,
+            recorder: Recorder::default(),
+        });
+        self.note(now);
+    }
+
+    /// Notes what is charged to the job, and to its running iteration.
+    pub(crate) fn note(&mut self, now: Ticks) {
+        self.peak_leased = self.peak_leased.max(self.leased_total());
+        self.peak = self.peak.max(self.charged());
+        let leased = Regions::new(self.ephemeral());
+        let demand = Regions::new(self.ephemeral() + self.draining);
+        let progress = self.pulse.progress();
+        if self.stall.is_some_and(|stall| stall.at != progress) {
+            // It has gone on without what it was denied.
+            self.resume(now);
+        }
+        let (stall, total) = (self.stall, self.leased_total());
+        if let Some(run) = self.run() {
+            run.total = run.total.max(total);
+            let at = run.elapsed(now, stall.as_ref());
+            run.recorder.note(Step { progress, at, demand, leased });
+        }
+    }
+
+    /// Ends the iteration, which has made these allocations, and learns from what it took.
+    pub(crate) fn end(&mut self, now: Ticks, signature: Signature) -> bool {
+        let operations = self.pulse.progress();
+        if !matches!(self.phase, Phase::Running(_)) {
+            return false;
+        }
+        let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
+            return false;
+        };
+        let length = run.elapsed(now, self.stall.take().as_ref());
+        self.served = self.served.saturating_add(length);
+        self.has_moved();
+        let exceeded = run.exceeded;
+        let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);
+        self.shifted = self.shifted.saturating_add(grown.into());
+        let footprint = Footprint { total: run.total, settled: self.settled() };
+        let newest = run.recorder.finish(operations, length);
+        self.predictor.learn(newest, signature, exceeded, self.ephemeral(), footprint);
+        self.first_wave = FirstWave::over();
+        self.iterations += 1;
+        true
+    }
+}

@@ -1,0 +1,182 @@
+//! Which iterations start: asks the policy about the waiting jobs, in order.
+//!
+//! Jobs are asked by priority, then as the policy orders them, then as they came. The first waiter
+//! has a reservation: jobs behind it may start first only where that does not delay it (EASY
+//! backfilling, Lifka 1995), or where what it needs is kept by a job that does not run. And no waiter
+//! is put behind later ones more than 16 times: then it goes before all that have not been, in the order of
+//! asking.
+//!
+//! Nor is a running iteration that waits for memory passed over for ever, by jobs that come back for
+//! what they have just given up: once 16 iterations have begun meanwhile, none begins until it goes on.
+//!
+//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
+//! were asked for later, and one of each job that asked before it or was passed over as often. Then
+//! it waits for those that run, and for nothing that starts later (I5).
+
+use alloc::vec::Vec;
+
+use super::Ledger;
+use super::account::Account;
+use super::queue::{MOST_BYPASSES, Obstacle, Queue};
+use super::run::Phase;
+use crate::types::JobKey;
+use crate::types::units::{Progress, Regions};
+
+/// Waiting jobs are looked at again at most so often in an iteration of another job.
+const STRIDES: u32 = 1024;
+
+impl Ledger {
+    /// Admits every waiting job that may start now, in order.
+    pub(crate) fn admit(&mut self) {
+        let mut queue = core::mem::take(&mut self.queue);
+        queue.waiters.clear();
+        if !self.waiting.is_empty() {
+            queue.fill(self);
+        }
+        let budget = Regions::new(self.target);
+        let mut anew = true;
+        loop {
+            self.making_way = self.makes_way();
+            if self.making_way || queue.waiters.is_empty() {
+                break;
+            }
+            let Some(place) = queue.choose(&mut *self.policy, budget, anew) else { break };
+            let job = queue.key(place);
+            let obstacle = self.obstacle(job);
+            if let Some(obstacle) = obstacle {
+                queue.hold(place, obstacle);
+                anew = false;
+                continue;
+            }
+            anew = true;
+            queue.start(place);
+            self.waiting.retain(|&waiting| waiting != job);
+            self.set_phase(job, Phase::Admitted);
+            self.bypass_stalled();
+            self.wake = true;
+        }
+        self.watch_for(&queue);
+        self.queue = queue;
+    }
+
+    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit beside
+    /// what the others keep just now, or those that run could not all finish.
+    ///
+    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and those
+    /// that keep it, go first. Where all that is in the way is kept by jobs that wait to start themselves,
+    /// one of them starts, and frees it or finds that there is no memory.
+    fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
+        // Alone, it needs at most what there is.
+        if self.accounts.len() == 1 {
+            return None;
+        }
+        let own = self.accounts.get(&job)?;
+        let others =
+            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
+        let need = own.predictor.profile().map_or(0, |profile| profile.claim().value());
+        let need = own.persistent().saturating_add(need).min(own.largest().unwrap_or(u32::MAX));
+        let for_good = others().map(Account::kept_for_good).fold(0, u32::saturating_add);
+        // One that takes more than there ever is tries alone: its iterations vary.
+        let need = need.min(self.target.saturating_sub(for_good));
+        let fits = |kept: u32| need.saturating_add(kept) <= self.target;
+        let kept = others().map(Account::kept).fold(0, u32::saturating_add);
+        let runs = others().any(Account::is_running);
+        if fits(kept) {
+            return if runs { self.endangers(job) } else { None };
+        }
+        let at_rest = |other: &Account| {
+            if other.is_running() { other.kept_for_good() } else { other.kept() }
+        };
+        if runs {
+            let is_kept_at_rest = !fits(others().map(at_rest).fold(0, u32::saturating_add));
+            return Some(if is_kept_at_rest { Obstacle::Leftovers } else { Obstacle::Running });
+        }
+        let may_free = others().any(|other| other.may_go_on(self.epoch));
+        let waits = |key: &JobKey| {
+            *key != job && self.accounts.get(key).is_some_and(Account::holds_leftovers)
+        };
+        let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
+        (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// Whether some iteration that runs could no longer finish, or this one not, if it started.
+    fn endangers(&mut self, job: JobKey) -> Option<Obstacle> {
+        let account = self.accounts.get_mut(&job)?;
+        let phase = core::mem::replace(&mut account.phase, Phase::Admitted);
+        let is_safe = self.is_safe_with(None, 0);
+        let after = if is_safe { Vec::new() } else { self.finishing(None) };
+        self.set_phase(job, phase);
+        if is_safe {
+            return None;
+        }
+        let before = self.finishing(None);
+        let all = after.contains(&job) && before.iter().all(|one| after.contains(one));
+        (!all).then_some(Obstacle::Running)
+    }
+
+    /// Whether nothing is to start for now: a running iteration has waited for memory while as many
+    /// others began as a job may be passed over by, and what it waits for may still come back. If it
+    /// could have it and does not ask, nobody waits for that.
+    fn makes_way(&mut self) -> bool {
+        let starves = |account: &Account| {
+            account.stall.as_ref().is_some_and(|stall| stall.bypassed >= MOST_BYPASSES)
+        };
+        if !self.accounts.values().any(starves) {
+            return false;
+        }
+        let returns = |account: &Account| account.is_running() || account.draining > 0;
+        let returning = self.accounts.values().filter(|account| returns(account)).count();
+        let mut makes_way = false;
+        for account in self.accounts.values_mut() {
+            let others = returning - usize::from(returns(account));
+            let Some(stall) =
+                account.stall.as_mut().filter(|stall| stall.bypassed >= MOST_BYPASSES)
+            else {
+                continue;
+            };
+            if others > 0 {
+                makes_way = true;
+            } else {
+                // It could have had it.
+                stall.bypassed = 0;
+            }
+        }
+        makes_way
+    }
+
+    /// An iteration has begun: notes it for those that wait for memory.
+    fn bypass_stalled(&mut self) {
+        for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
+            stall.bypassed = stall.bypassed.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn set_phase(&mut self, job: JobKey, phase: Phase) {
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.phase = phase;
+            account.has_moved();
+        }
+    }
+
+    /// Notes how long each waiting job is expected to wait, and asks to be told when the running
+    /// iterations have come as far as the next of them hopes for.
+    fn watch_for(&mut self, queue: &Queue) {
+        for waiter in &queue.waiters {
+            if let Some(account) = self.accounts.get_mut(&queue.keys[waiter.job]) {
+                account.phase = Phase::Waiting(waiter.verdict.promise());
+                account.bypassed = waiter.bypassed;
+            }
+        }
+        let soonest = queue.waiters.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
+        for account in self.accounts.values() {
+            let watch = soonest.filter(|_| account.is_running()).and_then(|soonest| {
+                let (profile, progress) = (account.predictor.profile()?, account.progress());
+                let hoped = profile.position(progress).saturating_add(soonest);
+                // Some way ahead at least: looking again at once shows nothing new.
+                let stride = Progress::new(profile.operations().value() / STRIDES + 1);
+                Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
+            });
+            account.pulse.watch(watch.unwrap_or(Progress::MAX));
+        }
+    }
+}

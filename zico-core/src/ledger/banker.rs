@@ -1,0 +1,97 @@
+//! The banker's test: is there an order in which every running iteration can finish?
+//!
+//! Dijkstra's banker's algorithm on one resource (EWD 623). Safety is what makes I4 hold: as long as
+//! every grant leads to a safe state, some iteration can always get all it still needs, finish and
+//! give back what it holds.
+
+use crate::types::JobKey;
+
+/// One running iteration, in regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Whose it is.
+    pub(crate) job: JobKey,
+    /// What it may still take.
+    pub(crate) need: u32,
+    /// What it gives back when it ends.
+    pub(crate) returns: u32,
+}
+
+/// Whether all can finish in some order when `free` regions are nobody's. O(n log n).
+///
+/// Trying the smallest need first is enough: what is free never shrinks from one to the next.
+pub(crate) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
+    least_free(claims) <= free
+}
+
+/// The least number of free regions with which all can finish in some order. O(n log n).
+pub(crate) fn least_free(claims: &mut [Claim]) -> u32 {
+    claims.sort_unstable_by_key(|claim| claim.need);
+    let (mut least, mut returned) = (0u32, 0u32);
+    for claim in claims {
+        least = least.max(claim.need.saturating_sub(returned));
+        returned = returned.saturating_add(claim.returns);
+    }
+    least
+}
+
+/// The jobs that can finish in some order when `free` regions are nobody's. O(n log n).
+pub(crate) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
+    claims.sort_unstable_by_key(|claim| claim.need);
+    let mut free = free;
+    let finishes = claims.iter().take_while(move |claim| {
+        let can = claim.need <= free;
+        free = free.saturating_add(claim.returns);
+        can
+    });
+    finishes.map(|claim| claim.job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn safe(free: u32, claims: &[(u32, u32)]) -> bool {
+        let mut claims: alloc::vec::Vec<_> =
+            claims.iter().map(|&(need, returns)| Claim { job: 0, need, returns }).collect();
+        is_safe(free, &mut claims)
+    }
+
+    #[test]
+    fn two_jobs_that_each_need_more_than_half_must_not_both_be_let_halfway() {
+        // Budget 10, each job needs 7. One holds 4, the other 2: the first can still finish.
+        assert!(safe(4, &[(3, 4), (5, 2)]));
+        // Each holds 4: neither can.
+        assert!(!safe(2, &[(3, 4), (3, 4)]));
+    }
+
+    #[test]
+    fn those_that_can_finish_are_found_where_not_all_can() {
+        let mut claims = [(1, 3, 4), (2, 5, 2), (3, 10, 9)].map(|(job, need, returns)| Claim {
+            job,
+            need,
+            returns,
+        });
+        let mut finish = |free| can_finish(free, &mut claims).collect::<alloc::vec::Vec<_>>();
+        assert_eq!(finish(2), []);
+        assert_eq!(finish(3), [1, 2]);
+        assert_eq!(finish(4), [1, 2, 3]);
+    }
+
+    #[test]
+    fn agrees_with_trying_every_order() {
+        fn by_hand(free: u32, claims: &[(u32, u32)]) -> bool {
+            claims.is_empty()
+                || (0..claims.len()).any(|i| {
+                    let mut rest = claims.to_vec();
+                    let (need, returns) = rest.remove(i);
+                    need <= free && by_hand(free + returns, &rest)
+                })
+        }
+        for code in 0..4u32.pow(7) {
+            let digit = |i: u32| code / 4u32.pow(i) % 4;
+            let claims = [(digit(0), digit(1)), (digit(2), digit(3)), (digit(4), digit(5))];
+            assert_eq!(safe(digit(6), &claims), by_hand(digit(6), &claims), "{code}");
+        }
+    }
+}

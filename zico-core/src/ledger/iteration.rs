@@ -1,0 +1,176 @@
+//! A job's iterations in the books: it asks to begin one, is recognised, ends.
+
+use super::Ledger;
+use super::account::Account;
+use super::run::Phase;
+use crate::learn::predictor::{Peak, Predictor, Rollback};
+use crate::learn::signature::{Mark, Signature};
+use crate::types::JobKey;
+use crate::types::error::{BeginError, NotRunning};
+use crate::types::report::Begin;
+use crate::types::units::Ticks;
+
+impl Ledger {
+    /// A job asks to start, or asks again.
+    ///
+    /// Asking again is cheap: admission is looked at when something changes that it depends on. The
+    /// job may tell which shape the iteration has.
+    pub(crate) fn begin(
+        &mut self,
+        job: JobKey,
+        told: Option<u64>,
+        now: Ticks,
+    ) -> Result<Begin, BeginError> {
+        if self.accounts.get(&job).is_none_or(|account| account.gone) {
+            return Err(BeginError::Left);
+        }
+        let other = self.accounts.get_mut(&job).is_some_and(|account| {
+            !matches!(account.phase, Phase::Running(_)) && account.predictor.expect(told)
+        });
+        match self.accounts.get(&job).map(|account| &account.phase) {
+            None | Some(Phase::Running(_)) => return Err(BeginError::AlreadyRunning),
+            Some(Phase::Admitted) => {}
+            // The budget may have been lowered since it asked first.
+            Some(Phase::Waiting(_)) => {
+                if let Err(never) = self.check_fits(job) {
+                    self.withdraw(job);
+                    return Err(never);
+                }
+                if other {
+                    self.admit();
+                }
+            }
+            Some(Phase::Idle) => {
+                self.check_fits(job)?;
+                self.set_phase(job, Phase::Waiting(None));
+                if let Some(account) = self.accounts.get_mut(&job) {
+                    account.bypassed = 0;
+                }
+                self.waiting.push_back(job);
+                self.told = None;
+                self.admit();
+            }
+        }
+        let Some(account) = self.accounts.get_mut(&job) else {
+            return Err(BeginError::AlreadyRunning);
+        };
+        if let Phase::Waiting(delay) = account.phase {
+            // A job that waits cannot free what others wait for: one of them may have to be told.
+            self.note_if_stuck();
+            return Ok(Begin::Wait(delay));
+        }
+        let carried = account.predictor.carried();
+        account.begin(now);
+        // One that waits may never fit beside what this one always begins with.
+        self.wake |= account.predictor.carried() > carried && !self.waiting.is_empty();
+        Ok(Begin::Started)
+    }
+
+    /// A job's iteration ends, and others may start.
+    pub(crate) fn end(
+        &mut self,
+        job: JobKey,
+        now: Ticks,
+        signature: Signature,
+    ) -> Result<(), NotRunning> {
+        if !self.accounts.get_mut(&job).is_some_and(|account| account.end(now, signature)) {
+            return Err(NotRunning);
+        }
+        self.notify();
+        self.tighten();
+        self.admit();
+        Ok(())
+    }
+
+    /// Iterations of a job are to be placed as planned, which takes at most so much. Refused while one runs,
+    /// and if that is more than they have held without the plan.
+    pub(crate) fn replan(&mut self, job: JobKey, peak: &Peak) -> bool {
+        let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
+        account.is_some_and(|account| account.predictor.replan(peak))
+    }
+
+    /// A running iteration has made its allocations up to a mark. What is expected of it
+    /// may be something else since; then what others were refused because of it they may get. What raises its claim counts
+    /// only if all running iterations can still finish in some order; else it stays what was promised.
+    pub(crate) fn recognise(&mut self, job: JobKey, mark: Mark) {
+        self.expect_else(job, |predictor| predictor.recognise(mark));
+    }
+
+    /// Nobody knows any more where a running iteration ends. The same holds for its claim.
+    pub(crate) fn lose(&mut self, job: JobKey) {
+        self.expect_else(job, Predictor::lose);
+    }
+
+    fn expect_else(
+        &mut self,
+        job: JobKey,
+        change: impl FnOnce(&mut Predictor) -> Option<Rollback>,
+    ) {
+        let account = self.accounts.get_mut(&job).filter(|account| account.is_running());
+        let Some(account) = account else { return };
+        let progress = account.progress();
+        let Some(before) = change(&mut account.predictor) else { return };
+        let rises = match (before.promised(progress), account.predictor.promised(progress)) {
+            (Some(before), Some(now)) => now > before,
+            (before, _) => before.is_some(),
+        };
+        if rises && !self.is_safe_with(None, 0) {
+            if let Some(account) = self.accounts.get_mut(&job) {
+                account.predictor.keep(before);
+            }
+            return;
+        }
+        self.notify();
+        self.admit();
+    }
+
+    /// A job that waits, or may start and has not been told, no longer wants to.
+    pub(crate) fn withdraw(&mut self, job: JobKey) {
+        let waits =
+            |account: &Account| matches!(account.phase, Phase::Waiting(_) | Phase::Admitted);
+        if !self.accounts.get(&job).is_some_and(waits) {
+            return;
+        }
+        self.waiting.retain(|&waiting| waiting != job);
+        self.set_phase(job, Phase::Idle);
+        self.notify();
+        self.tighten();
+        self.admit();
+    }
+
+    /// Refuses a job whose iterations are known not to fit. One whose iterations vary may try, alone.
+    fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
+        let Some(account) = self.accounts.get(&job) else { return Ok(()) };
+        let varies = account.iterations > 0 && !account.predictor.is_settled();
+        let bytes = |regions: u32| self.bytes(regions.into());
+        let claim = account.predictor.profile().map_or(0, |profile| profile.claim().value());
+        // The profile has the most of the last two; and of what has come to persist lately it may have some
+        // among the iteration's own still.
+        let surely = account.surely().unwrap_or(u32::MAX);
+        let peak = account.persistent().saturating_add(claim).min(surely);
+        let name = || account.name.clone();
+        let peak_bytes = match account.iterations {
+            0 => bytes(account.persistent()).saturating_add(account.terms.declared_bytes),
+            _ => bytes(peak),
+        };
+        if peak > account.cap() && peak <= self.target && !varies {
+            return Err(BeginError::BeyondCap {
+                job: name(),
+                peak: peak_bytes,
+                cap: bytes(account.cap()),
+            });
+        }
+        let all = self.accounts.values().map(Account::kept_for_good).fold(0, u32::saturating_add);
+        let others = all.saturating_sub(account.kept_for_good());
+        let fits = peak.saturating_add(others) <= self.target;
+        if fits || varies {
+            return Ok(());
+        }
+        Err(BeginError::NeverFits {
+            job: name(),
+            peak: peak_bytes,
+            kept_by_others: bytes(others),
+            budget: bytes(self.target),
+        })
+    }
+}

@@ -1,0 +1,278 @@
+//! Which regions back the pages of a lease.
+//!
+//! A page that gets the region that is mapped there needs no device call. For the others regions are looked
+//! for in this order:
+//!
+//! 1. free ones that the job had last, or nobody who is there;
+//! 2. its own that the device has yet to pass: its work runs in order, so it may have them back at once;
+//! 3. such as have no memory yet;
+//! 4. free ones that other jobs had last, which will want them again.
+//!
+//! So memory is created for a job only when it uses all that it has: it never holds more than what it has
+//! leased at its peak, however far the device is behind.
+//!
+//! Of the free ones those are taken that will not have to be changed again: pages that are never in use at
+//! the same time can share a region ([`Usage`](super::pages::Usage) tells), which is colouring an interval
+//! graph greedily; and a region that other jobs use for less of their time is less likely to be taken when
+//! it is needed. When the budget has room for all, each job settles on regions of its own and no page
+//! is ever mapped anew.
+
+use alloc::vec::Vec;
+
+use super::Ledger;
+use super::region::{Regions, State};
+use crate::types::JobKey;
+use crate::types::want::Want;
+
+/// Beside as many as there are pages, the most free regions that are looked at for the best.
+const LOOKED_AT: usize = 64;
+
+/// So many sorts of pages, by when they are in use, are looked at apart.
+const MOST_SORTS: usize = 64;
+
+/// One page of a grant.
+#[derive(Clone, Copy)]
+pub(crate) struct Backing {
+    pub(crate) page: u64,
+    pub(crate) region: usize,
+    /// Whether the region is mapped there already.
+    pub(crate) mapped: bool,
+    pub(crate) from: Origin,
+}
+
+impl Backing {
+    /// By a region that has yet to be mapped there.
+    const fn anew(page: u64, region: usize, from: Origin) -> Self {
+        Self { page, region, mapped: false, from }
+    }
+}
+
+/// Whose a region was that is leased.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Nobody,
+    /// The job itself had given it up, and the device has yet to pass that.
+    Own,
+}
+
+/// A free region, the better the lower.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    /// For how long the job would need it at two pages at once, in 64ths of its iterations.
+    clash: u32,
+    /// For how much of their time other jobs use it, in the same measure.
+    others: u32,
+    region: usize,
+}
+
+/// The regions that a lease has chosen so far: a bit for each.
+#[derive(Default)]
+pub(crate) struct Chosen(Vec<u64>);
+
+impl Chosen {
+    fn has(&self, region: usize) -> bool {
+        self.0.get(region / 64).is_some_and(|word| word >> (region % 64) & 1 != 0)
+    }
+
+    fn add(&mut self, backings: &mut Vec<Backing>, backing: Backing) {
+        let word = backing.region / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (backing.region % 64);
+        backings.push(backing);
+    }
+
+    fn clear(&mut self, backings: &[Backing]) {
+        for backing in backings {
+            self.0[backing.region / 64] = 0;
+        }
+    }
+}
+
+/// A page to be backed, and the parts of an iteration in which it is in use.
+type Missing = (u64, u64);
+
+impl Ledger {
+    /// Chooses a region for each page. Whether there are enough that can be had without
+    /// waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each
+    /// of at most 64 sorts of pages that are in use at different times: no matter how many regions there are.
+    pub(crate) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+        let mut chosen = core::mem::take(&mut self.chosen);
+        backings.clear();
+        let found = self.choose_all(job, want, backings, &mut chosen);
+        chosen.clear(backings);
+        self.chosen = chosen;
+        found
+    }
+
+    fn choose_all(
+        &mut self,
+        job: JobKey,
+        want: &Want,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> bool {
+        let Some(mut missing) = self.choose_mapped(job, want, backings, chosen) else {
+            return false;
+        };
+        if missing.is_empty() {
+            return true;
+        }
+        missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
+        self.choose_free(job, &mut missing, backings, chosen, |regions| regions.idle_of(job));
+        self.choose_own_draining(job, &mut missing, backings, chosen);
+        self.choose_absent(&mut missing, backings, chosen);
+        self.choose_free(job, &mut missing, backings, chosen, |all| all.idle_of_others(job));
+        missing.is_empty()
+    }
+
+    /// Gives the pages the regions that are mapped there, as far as they can be had. The other pages; none
+    /// if one of them cannot be mapped anew just now.
+    fn choose_mapped(
+        &self,
+        job: JobKey,
+        want: &Want,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> Option<Vec<Missing>> {
+        let account = self.accounts.get(&job)?;
+        let pages = &account.pages[want.zone.index()];
+        let mut missing = Vec::new();
+        for &number in &want.pages {
+            let page = pages.page(number);
+            if page.pinned {
+                return None;
+            }
+            // Two pages of one arena may have had the same region: only one can have it now.
+            let state = page.region.filter(|&region| !chosen.has(region));
+            let backing = |region, from| Backing { page: number, region, mapped: true, from };
+            match state.map(|region| (region, self.regions[region].state)) {
+                Some((region, State::Free)) => {
+                    chosen.add(backings, backing(region, Origin::Nobody))
+                }
+                Some((region, State::Draining { job: owner, .. })) if owner == job => {
+                    chosen.add(backings, backing(region, Origin::Own));
+                }
+                // Its mapping would have to go, and work may still use that.
+                _ if page.region.is_some() && page.last > account.completed => return None,
+                _ => missing.push((number, page.usage.parts())),
+            }
+        }
+        Some(missing)
+    }
+
+    /// Gives the missing pages, which are in order of their parts, the regions of a supply that suit them best,
+    /// as far as there are any. Pages that are in use in the same parts of an iteration are looked at
+    /// together; where there are very many sorts of them, the last as one. Of a large supply not all is
+    /// looked at.
+    fn choose_free<'a, I: Iterator<Item = usize>>(
+        &'a self,
+        job: JobKey,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+        supply: impl Fn(&'a Regions) -> I,
+    ) {
+        let (mut left, mut rest, mut sorts) = (Vec::new(), &missing[..], 0);
+        while !rest.is_empty() {
+            sorts += 1;
+            let parts = rest[0].1;
+            let alike = rest.partition_point(|&(_, other)| other == parts);
+            let alike = if sorts < MOST_SORTS { alike } else { rest.len() };
+            let (pages, others) = rest.split_at(alike);
+            let got = self.best_of(supply(&self.regions), job, pages, backings, chosen);
+            left.extend_from_slice(&pages[got..]);
+            rest = others;
+        }
+        *missing = left;
+    }
+
+    /// Gives pages that are in use at the same time the best regions of a supply, and says how many.
+    fn best_of(
+        &self,
+        supply: impl Iterator<Item = usize>,
+        job: JobKey,
+        pages: &[Missing],
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) -> usize {
+        let parts = pages.iter().fold(0, |all, (_, parts)| all | parts);
+        let candidate = |region: usize| {
+            let entry = &self.regions[region];
+            (self.can_be_moved(entry) && !chosen.has(region)).then(|| {
+                let (own, others) = entry.usage(job);
+                Candidate { clash: (own & parts).count_ones(), others, region }
+            })
+        };
+        let some = supply.filter_map(candidate).take(pages.len().saturating_add(LOOKED_AT));
+        let mut best: Vec<Candidate> = some.collect();
+        if pages.len() < best.len() {
+            best.select_nth_unstable(pages.len());
+        }
+        let got = pages.len().min(best.len());
+        best[..got].sort_unstable();
+        for (&(page, _), candidate) in pages.iter().zip(&best) {
+            chosen.add(backings, Backing::anew(page, candidate.region, Origin::Nobody));
+        }
+        got
+    }
+
+    /// Gives the missing pages regions that the job itself has given up and that the device has yet to pass,
+    /// at whatever page: its work runs in order. The last first, so that those that are to pass sooner become
+    /// free for others. O(pages), and what has been taken back since it was given up is looked at once.
+    fn choose_own_draining(
+        &mut self,
+        job: JobKey,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
+        if missing.is_empty() {
+            return;
+        }
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let (regions, open) = (&self.regions, account.batch);
+        let mut take = |region: usize, batch: u64| {
+            let is_there = regions[region].state == State::Draining { job, batch };
+            if is_there
+                && !chosen.has(region)
+                && let Some((page, _)) = missing.pop()
+            {
+                chosen.add(backings, Backing::anew(page, region, Origin::Own));
+            }
+            (is_there, missing.is_empty())
+        };
+        // The open batch is short, and is fenced as it is: pages wait for that.
+        if account.pending.iter().rev().any(|&region| take(region, open).1) {
+            return;
+        }
+        for fence in account.fenced.iter_mut().rev() {
+            let (mut there, mut enough) = (Vec::new(), false);
+            while !enough && let Some(region) = fence.regions.pop() {
+                let (is_there, is_enough) = take(region, fence.number);
+                there.extend(Some(region).filter(|_| is_there));
+                enough = is_enough;
+            }
+            fence.regions.extend(there.into_iter().rev());
+            if enough {
+                return;
+            }
+        }
+    }
+
+    /// Gives the missing pages regions that have no memory yet: those are all the same.
+    fn choose_absent(
+        &self,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
+        let absent = self.regions.absent().take(missing.len());
+        let got = missing.iter().zip(absent).fold(0, |got, (&(page, _), region)| {
+            chosen.add(backings, Backing::anew(page, region, Origin::Nobody));
+            got + 1
+        });
+        missing.drain(..got);
+    }
+}

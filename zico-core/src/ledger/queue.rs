@@ -1,0 +1,172 @@
+//! The admission queue: what the policy is shown, and the order in which it is asked about those who wait.
+
+use alloc::vec::Vec;
+
+use super::Ledger;
+use crate::policy::{Policy, Tenant, Verdict, View};
+use crate::types::JobKey;
+use crate::types::report::Activity;
+use crate::types::units::{Regions, Ticks};
+
+/// A waiting job is bypassed by so many that have asked later, and by no more.
+pub(crate) const MOST_BYPASSES: u32 = 16;
+
+/// One who waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiter {
+    /// Which of the jobs.
+    pub(crate) job: usize,
+    /// Its place in the order of asking.
+    pub(crate) arrival: usize,
+    /// How often a job that asked later was put before it.
+    pub(crate) bypassed: u32,
+    /// What the policy says of it.
+    pub(crate) verdict: Verdict,
+    /// What keeps it from starting, whatever the policy says.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
+/// What keeps an iteration from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// An iteration that runs has to end first. Nothing starts that would delay this one.
+    Running,
+    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for how long.
+    Leftovers,
+}
+
+/// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
+/// allocates nothing.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) keys: Vec<JobKey>,
+    pub(crate) jobs: Vec<Tenant>,
+    /// Those who wait, in the order in which they are asked.
+    pub(crate) waiters: Vec<Waiter>,
+}
+
+impl Queue {
+    /// Looks at the jobs as they are. O(jobs log jobs).
+    pub(crate) fn fill(&mut self, ledger: &Ledger) {
+        self.keys.clear();
+        self.jobs.clear();
+        self.waiters.clear();
+        for (&key, account) in ledger.accounts.iter().filter(|(_, account)| !account.gone) {
+            self.keys.push(key);
+            self.jobs.push(account.tenant());
+        }
+        for (arrival, key) in ledger.waiting.iter().enumerate() {
+            let bypassed = ledger.accounts.get(key).map_or(0, |account| account.bypassed);
+            if let Ok(job) = self.keys.binary_search(key) {
+                let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
+                self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle });
+            }
+        }
+    }
+
+    /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
+    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for what
+    /// holds a waiter up.
+    pub(crate) fn choose(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        anew: bool,
+    ) -> Option<usize> {
+        if anew {
+            self.sort(policy);
+            for i in 0..self.waiters.len() {
+                self.waiters[i].verdict = match self.waiters[i].obstacle {
+                    None => self.ask(policy, budget, self.waiters[i].job, None),
+                    Some(_) => Verdict::AfterAnEnd,
+                };
+            }
+        }
+        let is_first = |waiter: &&Waiter| waiter.obstacle != Some(Obstacle::Leftovers);
+        let first = *self.waiters.iter().find(is_first)?;
+        (0..self.waiters.len()).find(|&place| {
+            let Waiter { job, verdict, .. } = self.waiters[place];
+            verdict.promise() == Some(Ticks::ZERO)
+                && (job == first.job || !self.delays(policy, budget, first, job))
+        })
+    }
+
+    /// Whoever has been passed over too often goes first, then the priorities count, then the policy,
+    /// then who has asked first.
+    fn sort(&mut self, policy: &dyn Policy) {
+        let jobs = &self.jobs;
+        self.waiters.sort_unstable_by(|one, other| {
+            let overdue = |waiter: &Waiter| waiter.bypassed >= MOST_BYPASSES;
+            let by_rank = || {
+                let (a, b) = (&jobs[one.job], &jobs[other.job]);
+                b.priority.cmp(&a.priority).then_with(|| policy.order(a, b))
+            };
+            let ranked = match (overdue(one), overdue(other)) {
+                (false, false) => by_rank(),
+                (one, other) => other.cmp(&one),
+            };
+            ranked.then(one.arrival.cmp(&other.arrival))
+        });
+    }
+
+    /// The job of the waiter at a place in the queue.
+    pub(crate) fn key(&self, place: usize) -> JobKey {
+        self.keys[self.waiters[place].job]
+    }
+
+    /// Something keeps the waiter at a place in the queue from starting.
+    pub(crate) fn hold(&mut self, place: usize, obstacle: Obstacle) {
+        let waiter = &mut self.waiters[place];
+        (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
+    }
+
+    /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
+    /// it was the order that put it before them. One that was let start because it delays nobody has
+    /// passed nobody over.
+    pub(crate) fn start(&mut self, place: usize) {
+        let waiter = self.waiters.remove(place);
+        self.jobs[waiter.job].activity = Activity::Running;
+        if place == 0 {
+            let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
+            earlier.for_each(|other| other.bypassed = other.bypassed.saturating_add(1));
+        }
+    }
+
+    /// Whether the first waiter would have to wait longer if `job` started now. If it waits for an
+    /// iteration to end, nothing shows that it would not.
+    fn delays(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        first: Waiter,
+        job: usize,
+    ) -> bool {
+        let beside = self.ask(policy, budget, first.job, Some(job));
+        match (first.verdict.promise(), beside.promise()) {
+            (Some(alone), Some(beside)) => beside > alone,
+            _ => true,
+        }
+    }
+
+    /// What the policy says of a job, with `beside` running as well.
+    fn ask(
+        &mut self,
+        policy: &mut dyn Policy,
+        budget: Regions,
+        job: usize,
+        beside: Option<usize>,
+    ) -> Verdict {
+        let before = beside.map(|beside| {
+            let activity = &mut self.jobs[beside].activity;
+            (beside, core::mem::replace(activity, Activity::Running))
+        });
+        let view = View::new(budget, &self.jobs, job);
+        // Where nothing runs there is nothing that it could wait for.
+        let runs = view.running().next().is_some();
+        let verdict = if runs { policy.decide(&view) } else { Verdict::Start };
+        if let Some((beside, activity)) = before {
+            self.jobs[beside].activity = activity;
+        }
+        verdict
+    }
+}

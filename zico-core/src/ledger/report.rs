@@ -1,0 +1,85 @@
+//! The books as they stand, for people.
+
+use super::Ledger;
+use super::account::Account;
+use crate::learn::profile::Profile;
+use crate::types::JobKey;
+use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
+use crate::types::stats::Stats;
+use crate::types::sync::Arc;
+use crate::types::units::{Bytes, Regions};
+use crate::types::waits::JobId;
+
+impl Ledger {
+    /// The size of a region.
+    pub(super) fn region(&self) -> Bytes {
+        Bytes::new(self.page_bytes)
+    }
+
+    /// So many regions in bytes.
+    pub(super) fn bytes(&self, regions: u64) -> Bytes {
+        Bytes::new(regions.saturating_mul(self.page_bytes))
+    }
+
+    /// All but what the jobs themselves know of their blocks.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let region = self.region();
+        let job = |(&key, account): (&JobKey, &Account)| JobSnapshot {
+            id: JobId(key),
+            name: account.name.clone(),
+            activity: account.activity(),
+            held: account.held(region),
+            stats: account.stats(Stats::default(), region),
+            stranded: Bytes::ZERO,
+            largest_free: Bytes::ZERO,
+            iterations: account.iterations,
+            claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
+            detected: None,
+        };
+        Snapshot {
+            budget: self.budget(),
+            held: self.bytes(self.created() as u64),
+            free: self.bytes((self.regions.idle_count() + self.retiring) as u64),
+            counts: self.counts,
+            jobs: self.accounts.iter().map(job).collect(),
+        }
+    }
+
+    /// What is charged to a job.
+    pub(crate) fn held(&self, job: JobKey) -> Held {
+        self.accounts.get(&job).map(|account| account.held(self.region())).unwrap_or_default()
+    }
+
+    /// What a job's blocks come to, with the regions that back them.
+    pub(crate) fn stats(&self, job: JobKey, blocks: Stats) -> Stats {
+        let account = self.accounts.get(&job);
+        account.map_or(blocks, |account| account.stats(blocks, self.region()))
+    }
+
+    /// A job's name; none for one that has gone.
+    pub(crate) fn name(&self, job: JobKey) -> Arc<str> {
+        self.accounts.get(&job).map_or_else(|| "".into(), |account| account.name.clone())
+    }
+
+    /// What a job's next or running iteration is expected to take.
+    pub(crate) fn profile(&self, job: JobKey) -> Option<Arc<Profile>> {
+        self.accounts.get(&job)?.predictor.profile().cloned()
+    }
+
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended.
+    pub(crate) fn may_turn(&self, job: JobKey) -> bool {
+        self.accounts.get(&job).is_some_and(Account::may_turn)
+    }
+
+    /// How far the budget is from what it is to be.
+    pub(crate) fn budget_status(&self) -> BudgetStatus {
+        let held = self.bytes(self.created() as u64);
+        let pending = self.bytes(u64::from(self.limit.max(self.open) - self.target));
+        BudgetStatus { target: self.budget(), held, pending }
+    }
+
+    /// The budget: whole regions.
+    pub(crate) fn budget(&self) -> Bytes {
+        self.bytes(self.target.into())
+    }
+}

@@ -1,0 +1,41 @@
+//! Who waits for what, and for whom.
+
+use alloc::vec::Vec;
+
+use super::Ledger;
+use super::account::Account;
+use super::run::Phase;
+use crate::types::JobKey;
+use crate::types::units::Bytes;
+use crate::types::waits::{Awaited, Blocker, JobId, Waiting};
+
+impl Ledger {
+    /// The jobs that wait, in the order in which they joined.
+    pub(crate) fn waits(&self) -> Vec<Waiting> {
+        let waiting = |(&key, account): (&JobKey, &Account)| {
+            let bytes =
+                |regions: u32| Bytes::new(u64::from(regions).saturating_mul(self.page_bytes));
+            let awaited = match (&account.phase, account.awaited()) {
+                (Phase::Waiting(_), _) => Awaited::Start,
+                (_, Some(regions)) => Awaited::Memory(bytes(regions)),
+                _ => return None,
+            };
+            let holds = |other: &Account| {
+                other.is_running() || other.holds_leftovers() || other.draining > 0
+            };
+            let others = self.accounts.iter().filter(|&(&other, _)| other != key);
+            let mut blockers: Vec<Blocker> = others
+                .filter(|(_, other)| holds(other))
+                .map(|(&other, account)| Blocker {
+                    id: JobId(other),
+                    job: account.name.clone(),
+                    activity: account.activity(),
+                    held: bytes(account.charged()),
+                })
+                .collect();
+            blockers.sort_by_key(|blocker| core::cmp::Reverse(blocker.held));
+            Some(Waiting { id: JobId(key), job: account.name.clone(), awaited, blockers })
+        };
+        self.accounts.iter().filter_map(waiting).collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! Who waits for what, and for whom.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::types::JobKey;
+use crate::types::report::Activity;
+use crate::types::sync::Arc;
+use crate::types::units::Bytes;
+
+/// Which job of a pool. No two jobs of a pool ever have the same; in another pool it means nothing.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub(crate) JobKey);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What a job waits for.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// That its iteration may start.
+    Start,
+    /// Memory: so much has to be leased for what it asked for last.
+    Memory(Bytes),
+}
+
+/// A job that others wait for.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blocker {
+    /// Which job.
+    pub id: JobId,
+    /// Its name.
+    pub job: Arc<str>,
+    /// What it does.
+    pub activity: Activity,
+    /// What is charged to it.
+    pub held: Bytes,
+}
+
+/// A job that waits.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Which job.
+    pub id: JobId,
+    /// Its name.
+    pub job: Arc<str>,
+    /// What it waits for.
+    pub awaited: Awaited,
+    /// The other jobs that run an iteration, hold what they may still free, or have given up what the
+    /// device has yet to pass, the one that has most first. None where it is only its turn that it waits
+    /// for.
+    pub blockers: Vec<Blocker>,
+}
+
+impl fmt::Display for Waiting {
+    /// A sentence: "b waits for 8 MiB: a (Idle) holds 2 MiB".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.awaited {
+            Awaited::Start => write!(f, "{} waits to start an iteration", self.job)?,
+            Awaited::Memory(bytes) => write!(f, "{} waits for {bytes}", self.job)?,
+        }
+        for (i, Blocker { job, activity, held, .. }) in self.blockers.iter().enumerate() {
+            let before = if i == 0 { ": " } else { "; " };
+            write!(f, "{before}{job} ({activity:?}) holds {held}")?;
+        }
+        Ok(())
+    }
+}
