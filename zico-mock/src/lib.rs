@@ -7,7 +7,8 @@
 //! byte, whether through one address or through two, use of unmapped memory, more memory than the
 //! budget. Everything is deterministic.
 //!
-//! [`Faulty`] makes calls of any device fail by plan.
+//! [`Faulty`] makes calls of any device fail by plan. [`replay`] runs recorded jobs together on the
+//! mock device, under zico or under one of the policies of [`policy`].
 //!
 //! # Contention
 //!
@@ -75,6 +76,7 @@ mod handles;
 mod memory;
 mod operation;
 mod oracle;
+pub mod policy;
 pub mod replay;
 mod timeline;
 pub mod trace;

@@ -1,4 +1,4 @@
-use super::{Policy, Verdict, View};
+use zico_core::policy::{Policy, Verdict, View};
 
 /// One iteration at a time, whoever's it is, in the order of asking.
 ///

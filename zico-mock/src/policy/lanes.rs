@@ -1,8 +1,7 @@
-use alloc::vec::Vec;
-use core::cmp::Ordering;
+use std::cmp::Ordering;
 
-use super::{Policy, Tenant, Verdict, View};
-use crate::units::{Regions, Ticks};
+use zico_core::policy::{Policy, Tenant, Verdict, View};
+use zico_core::{Profile, Regions, Ticks};
 
 /// Which of the waiting iterations goes first (Salus's three policies).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -10,11 +9,17 @@ pub enum Order {
     /// The one that has waited longest: what fits, runs.
     #[default]
     Pack,
-    /// That of the job that has had the least memory x time since a job last joined.
+    /// That of the job that has had the least memory x time since a job last joined. Salus meters
+    /// that; here it is an estimate: the time that the job's iterations have taken, times what it
+    /// keeps and the mean demand of its profile.
     Fair,
-    /// That of the job with the shortest remaining time; a job that has not said how many iterations
-    /// it does goes last. A running iteration is not interrupted.
-    Srtf,
+    /// That of the job with the shortest remaining time: the iterations that it still has to do, times
+    /// the length of its profile. A job of which no profile is known, or which has done all that it
+    /// was to do, goes last. A running iteration is not interrupted.
+    Srtf {
+        /// How many iterations each of the jobs is to do.
+        iterations: u64,
+    },
 }
 
 /// Jobs take turns in lanes: parts of the memory that iterations use, one iteration at a time in each.
@@ -90,7 +95,7 @@ impl Policy for Lanes {
         match self.order {
             Order::Pack => "salus-pack",
             Order::Fair => "salus-fair",
-            Order::Srtf => "salus-srtf",
+            Order::Srtf { .. } => "salus-srtf",
         }
     }
 
@@ -116,18 +121,38 @@ impl Policy for Lanes {
     fn order(&self, one: &Tenant, other: &Tenant) -> Ordering {
         match self.order {
             Order::Pack => Ordering::Equal,
-            Order::Fair => one.used.cmp(&other.used),
-            Order::Srtf => remaining(one).cmp(&remaining(other)),
+            Order::Fair => memory_time(one).cmp(&memory_time(other)),
+            Order::Srtf { iterations } => {
+                remaining(one, iterations).cmp(&remaining(other, iterations))
+            }
         }
     }
 }
 
-/// The time that a job still needs; for ever if it has not said.
-fn remaining(job: &Tenant) -> u128 {
-    let time = |profile: &crate::Profile| u128::from(profile.length().value());
-    match (job.remaining, &job.profile) {
-        (Some(iterations), Some(profile)) => u128::from(iterations).saturating_mul(time(profile)),
-        _ => u128::MAX,
+/// The memory that a job's iterations have had, times how long, in regions x ticks, as far as its
+/// profile tells. O(steps).
+fn memory_time(job: &Tenant) -> u128 {
+    let mean = job.profile.as_deref().map_or(0, mean_demand);
+    let held = u128::from(job.persistent.value()).saturating_add(mean);
+    held.saturating_mul(u128::from(job.served.value()))
+}
+
+/// The mean over time of what an iteration takes, in regions, rounded up.
+fn mean_demand(profile: &Profile) -> u128 {
+    let (steps, end) = (profile.steps(), profile.length());
+    let ends = steps.iter().skip(1).map(|step| step.at).chain([end]);
+    let area = steps.iter().zip(ends).map(|(step, until)| {
+        u128::from(step.demand.value()) * u128::from(until.saturating_sub(step.at).value())
+    });
+    area.sum::<u128>().div_ceil(u128::from(end.value()).max(1))
+}
+
+/// The time that a job still needs to do so many iterations in all. The longest there is if nobody
+/// knows, or if it has done them: it may go on for ever.
+fn remaining(job: &Tenant, iterations: u64) -> u128 {
+    match (iterations.saturating_sub(job.iterations), &job.profile) {
+        (0, _) | (_, None) => u128::MAX,
+        (left, Some(profile)) => u128::from(left) * u128::from(profile.length().value()),
     }
 }
 
@@ -135,8 +160,7 @@ fn remaining(job: &Tenant) -> u128 {
 mod tests {
     use super::super::testing::{after, running, unknown, verdict, waiting};
     use super::*;
-    use crate::snapshot::Activity;
-    use crate::units::MemoryTime;
+    use zico_core::{Activity, Progress};
 
     /// A job that keeps `persistent` and whose iterations take up to `peak` beside that, halfway.
     fn job(persistent: u32, peak: u32) -> Tenant {
@@ -195,7 +219,7 @@ mod tests {
         let of = |budget, progress| {
             let one = Tenant {
                 activity: Activity::Running,
-                progress: crate::Progress::new(progress),
+                progress: Progress::new(progress),
                 ..job(1, 5)
             };
             verdict(&mut Lanes::default(), budget, &[one, job(1, 5)])
@@ -216,14 +240,30 @@ mod tests {
 
     #[test]
     fn three_orders() {
-        let base = || waiting(&[(10, 1)]);
-        let one = Tenant { used: MemoryTime::new(5), remaining: Some(9), ..base() };
-        let two = Tenant { used: MemoryTime::new(7), remaining: Some(3), ..base() };
-        let never_said = Tenant { used: MemoryTime::new(9), ..base() };
+        let base = || waiting(&[(10, 1), (10, 3)]);
+        let served = |ticks| Tenant { served: Ticks::new(ticks), ..base() };
         let order = |order, one: &Tenant, two: &Tenant| Lanes::new(order).order(one, two);
-        assert_eq!(order(Order::Pack, &one, &two), Ordering::Equal);
-        assert_eq!(order(Order::Fair, &one, &two), Ordering::Less);
-        assert_eq!(order(Order::Srtf, &one, &two), Ordering::Greater);
-        assert_eq!(order(Order::Srtf, &one, &never_said), Ordering::Less);
+        assert_eq!(order(Order::Pack, &served(5), &served(7)), Ordering::Equal);
+        assert_eq!(order(Order::Fair, &served(5), &served(7)), Ordering::Less);
+        // A mean of 2 regions for 7 ticks, and 2 beside 1 that is kept for 5.
+        let keeps = Tenant { persistent: Regions::new(1), ..served(5) };
+        assert_eq!((memory_time(&served(7)), memory_time(&keeps)), (14, 15));
+        assert_eq!(order(Order::Fair, &keeps, &served(7)), Ordering::Greater);
+
+        let srtf = Order::Srtf { iterations: 9 };
+        let done = |iterations| Tenant { iterations, ..base() };
+        assert_eq!(order(srtf, &done(3), &done(6)), Ordering::Greater);
+        assert_eq!(
+            order(srtf, &done(3), &Tenant { iterations: 3, ..waiting(&[(30, 1)]) }),
+            Ordering::Less
+        );
+        assert_eq!(order(srtf, &done(8), &done(9)), Ordering::Less, "it has done all it was to do");
+        assert_eq!(order(srtf, &done(0), &unknown(Activity::Waiting)), Ordering::Less);
+    }
+
+    #[test]
+    fn a_profile_without_length_or_end_has_a_mean() {
+        assert_eq!(mean_demand(&Profile::flat(Regions::new(7))), 7);
+        assert_eq!(mean_demand(&Profile::of([], Progress::ZERO, Ticks::ZERO)), 0);
     }
 }

@@ -1,7 +1,5 @@
-use super::tick_tock::backward;
-use super::{Policy, Verdict, View};
-use crate::profile::Profile;
-use crate::units::{Regions, Ticks};
+use zico_core::policy::{Policy, TickTock, Verdict, View};
+use zico_core::{Profile, Regions, Ticks};
 
 /// How far apart samples are, and how long to wait before looking again: what Zico has.
 const GRAIN: Ticks = Ticks::micros(500);
@@ -27,7 +25,7 @@ impl Policy for ModelBased {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Verdict {
-        let Some(own) = view.own().profile.as_deref() else { return backward(view.running()) };
+        let Some(own) = view.own().profile.as_deref() else { return TickTock.decide(view) };
         if view.known().is_none() || own.peak() > view.room {
             return Verdict::AfterAnEnd;
         }
@@ -69,7 +67,7 @@ fn fits(view: &View<'_>, own: &Profile, grain: Ticks) -> bool {
 mod tests {
     use super::super::testing::{running, unknown, verdict, waiting};
     use super::*;
-    use crate::snapshot::Activity;
+    use zico_core::Activity;
 
     /// A sample, in ticks.
     const MS: u32 = 500_000;

@@ -1,5 +1,5 @@
-use super::{Policy, Verdict, View};
-use crate::units::Regions;
+use zico_core::Regions;
+use zico_core::policy::{Policy, Verdict, View};
 
 /// Start if the peaks fit at once, else one at a time.
 ///
@@ -26,8 +26,8 @@ impl Policy for Spatial {
 mod tests {
     use super::super::testing::{running, unknown, verdict, waiting};
     use super::*;
-    use crate::policy::Tenant;
-    use crate::snapshot::Activity;
+    use zico_core::Activity;
+    use zico_core::policy::Tenant;
 
     #[test]
     fn the_sum_of_the_peaks_has_to_fit_wherever_the_others_are() {

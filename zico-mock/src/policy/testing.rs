@@ -1,12 +1,9 @@
 //! Waves and jobs for the policies' tests.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use std::sync::Arc;
 
-use super::{Policy, Tenant, Verdict, View};
-use crate::profile::{Profile, Step};
-use crate::snapshot::Activity;
-use crate::units::{Progress, Regions, Ticks};
+use zico_core::policy::{Policy, Tenant, Verdict, View};
+use zico_core::{Activity, Profile, Progress, Regions, Step, Ticks};
 
 /// A wave of steps `(length, demand)`, one operation per tick.
 pub(super) fn wave(steps: &[(u32, u32)]) -> Profile {

@@ -107,6 +107,10 @@ impl<'t> Actor<'t> {
         self.outcome.iterations >= self.wanted || self.state == State::Left
     }
 
+    pub(super) fn has_left(&self) -> bool {
+        self.state == State::Left
+    }
+
     pub(super) fn waits_for_pool(&self) -> bool {
         self.state == State::Pool
     }

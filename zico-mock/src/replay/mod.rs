@@ -1,4 +1,4 @@
-//! Runs recorded training jobs together on the mock device, under one pool.
+//! Runs recorded training jobs together on the mock device, under one pool, or each under its own.
 //!
 //! Each job is a host thread in virtual time with one stream. It goes through its trace in program
 //! order: it allocates and frees from the pool, and a launch costs the host a dispatch and the
@@ -15,6 +15,7 @@ mod actor;
 mod outcome;
 mod pace;
 mod policies;
+mod pools;
 mod program;
 mod solo;
 mod trial;
@@ -30,10 +31,9 @@ pub use vary::varied;
 pub use wave::{Sample, Wave};
 
 use actor::Actor;
+use pools::Pools;
 use zico_core::policy::Policy;
-use zico_core::{
-    Bytes, FreeError, HandOver, JobConfig, JoinError, Pool, PoolConfig, PoolError, Ticks,
-};
+use zico_core::{Bytes, FreeError, HandOver, JobConfig, JoinError, PoolError, Ticks};
 
 use crate::trace::Trace;
 use crate::{Calls, MockConfig, MockDevice, MockError, Operation, Utilisation};
@@ -156,8 +156,8 @@ pub struct ReplayConfig {
     pub hand_over: HandOver,
     /// How many iterations each job does at least.
     pub iterations: u64,
-    /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
-    /// says how many iterations it is to do. Names are those of the traces.
+    /// On which terms the jobs join, in the order of the traces. One that is not here has none. Names
+    /// are those of the traces.
     pub jobs: Vec<JobConfig>,
     /// The jobs do not mark their iterations: the pool detects them.
     pub detect: bool,
@@ -232,16 +232,17 @@ pub fn replay(
     config: &ReplayConfig,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, ReplayError> {
-    replay_under(config.policy.policy(), traces, config, progress)
+    replay_under(config.policy.policy(config.iterations), traces, config, progress)
 }
 
 /// The same under any `policy`, whatever `config` says of it: one of your own, or one that is looked
-/// at while it decides.
+/// at while it decides. Under none each job has a pool of its own on the one device
+/// ([`PolicyKind::Unmanaged`]).
 ///
 /// # Errors
 /// As [`replay`].
 pub fn replay_under(
-    policy: Box<dyn Policy>,
+    policy: Option<Box<dyn Policy>>,
     traces: &[&Trace],
     config: &ReplayConfig,
     progress: &mut dyn FnMut(u64),
@@ -265,44 +266,35 @@ pub fn names(traces: &[&Trace]) -> Vec<String> {
 /// A replay under way.
 struct Replay<'t> {
     device: MockDevice,
-    pool: Pool<MockDevice>,
-    policy: &'static str,
+    pools: Pools,
     actors: Vec<Actor<'t>>,
     wave: Wave,
     peak_live: Bytes,
     /// When each job had done its first iteration.
     settled: Option<Ticks>,
-    /// The pool's generation when waiting jobs were last let look again.
+    /// The pools' generation when waiting jobs were last let look again.
     seen: u32,
 }
 
 impl<'t> Replay<'t> {
     fn new(
-        policy: Box<dyn Policy>,
+        policy: Option<Box<dyn Policy>>,
         traces: &[&'t Trace],
         config: &ReplayConfig,
     ) -> Result<Self, ReplayError> {
         let mock = MockConfig::new(config.budget).granularity(GRANULARITY).budget(config.budget);
         let device = MockDevice::new(mock)?;
-        let name = policy.name();
-        let mut pool_config =
-            PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
-        if let Some(region) = config.region {
-            pool_config = pool_config.region_size(region);
-        }
-        let pool = Pool::new(device.clone(), pool_config)?;
+        let pools = Pools::new(&device, policy, traces.len(), config)?;
         let mut actors = Vec::with_capacity(traces.len());
         for (i, (trace, name)) in traces.iter().zip(names(traces)).enumerate() {
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
-            let terms = config.jobs.get(i).cloned();
-            let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));
-            actors.push(Actor::new(tag, (name, terms), trace, config, &pool)?);
+            let terms = config.jobs.get(i).cloned().unwrap_or_default();
+            actors.push(Actor::new(tag, (name, terms), trace, config, pools.of(i))?);
         }
-        let seen = pool.generation();
+        let seen = pools.generation();
         Ok(Self {
             device,
-            pool,
-            policy: name,
+            pools,
             actors,
             wave: Wave::new(),
             peak_live: Bytes::ZERO,
@@ -359,17 +351,19 @@ impl<'t> Replay<'t> {
             actor.completed(at);
         }
         if self.actors.iter().any(Actor::waits_for_pool) {
-            self.pool.poll()?;
+            self.pools.poll()?;
         }
+        let mut left = self.actors.iter().enumerate().filter(|(_, actor)| actor.has_left());
+        left.try_for_each(|(i, _)| self.pools.has_left(i))?;
         Ok(())
     }
 
     /// Nobody is ready and the device is idle: there may be fences to look at. If that changes
     /// nothing, nothing ever will.
     fn nudge(&mut self) -> Result<(), ReplayError> {
-        let before = self.pool.generation();
-        self.pool.poll()?;
-        if self.pool.generation() == before && self.seen == before {
+        let before = self.pools.generation();
+        self.pools.poll()?;
+        if self.pools.generation() == before && self.seen == before {
             return Err(self.deadlock());
         }
         Ok(())
@@ -380,17 +374,17 @@ impl<'t> Replay<'t> {
         let total = self.actors.iter().map(Actor::iterations).sum();
         let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
         let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };
-        let (job, books) = (self.actors[job].name().to_owned(), self.pool.snapshot().to_string());
+        let (job, books) = (self.actors[job].name().to_owned(), self.pools.books());
         Err(ReplayError::Starved { job, books })
     }
 
     fn deadlock(&self) -> ReplayError {
-        ReplayError::Deadlock { at: self.now(), books: self.pool.snapshot().to_string() }
+        ReplayError::Deadlock { at: self.now(), books: self.pools.books() }
     }
 
     /// Lets those who wait for the pool look again if it has changed.
     fn wake(&mut self) {
-        let generation = self.pool.generation();
+        let generation = self.pools.generation();
         if generation != self.seen {
             self.seen = generation;
             let now = self.now();
@@ -416,13 +410,13 @@ impl<'t> Replay<'t> {
         let finished = self.actors.into_iter().map(|actor| actor.finish(window));
         let jobs: Vec<JobOutcome> = finished.collect::<Result<_, _>>()?;
         self.device.run_until_idle();
-        self.pool.poll()?;
+        self.pools.poll()?;
         let calls = self.device.calls();
         let memory = [Operation::Create, Operation::Destroy, Operation::Map, Operation::Unmap];
         Ok(Outcome {
-            policy: self.policy,
-            budget: self.pool.budget(),
-            region: self.pool.region_size(),
+            policy: self.pools.policy(),
+            budget: self.pools.budget(),
+            region: self.pools.region_size(),
             window,
             settled: self.settled,
             peak_held: self.device.usage().peak_physical,
@@ -431,7 +425,6 @@ impl<'t> Replay<'t> {
             violation_count: self.device.violation_count(),
             steps,
             memory_calls: memory.iter().map(|&operation| calls.of(operation)).sum(),
-            order_calls: calls.of(Operation::OrderAfter),
             jobs,
             wave: self.wave,
         })

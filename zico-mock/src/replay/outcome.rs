@@ -93,8 +93,6 @@ pub struct Outcome {
     pub steps: u64,
     /// Device memory calls (create, map, unmap and the like) in the whole replay.
     pub memory_calls: u64,
-    /// How often a stream was made to wait for another one's event.
-    pub order_calls: u64,
     /// The jobs, in the order given.
     pub jobs: Vec<JobOutcome>,
     /// What they held over time.

@@ -1,9 +1,9 @@
 //! The policies by name.
 
-use zico_core::policy::{
-    Aim, Conservative, Exclusive, Lanes, ModelBased, Order, Policy, Spatial, Static, TickTock,
-    TimeShift, Unmanaged,
-};
+use zico_core::policy::{Aim, Policy, TickTock, TimeShift};
+
+use super::pools::UNMANAGED;
+use crate::policy::{AlwaysStart, Conservative, Exclusive, Lanes, ModelBased, Order, Spatial};
 
 /// Which policy decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,11 +29,14 @@ pub enum PolicyKind {
     SalusFair,
     /// Salus's lanes, shortest remaining time first.
     SalusSrtf,
-    /// A fixed share of the budget for each job: its cap, or an even share of what the caps leave.
+    /// A fixed share of the budget for each job: the [cap](zico_core::JobConfig::cap) among its terms,
+    /// such as [`Needs::terms`](super::Needs::terms) gives.
     Static,
     /// One iteration at a time.
     Exclusive,
-    /// No decision, no hand-over.
+    /// No policy: each job has a pool of its own on the one device, as jobs with caching allocators of
+    /// their own have. Each may take all that the device has, and keeps what it has taken; the budget
+    /// limits what the device has in all. A job that finds it taken runs out of memory.
     Unmanaged,
 }
 
@@ -56,10 +59,11 @@ impl PolicyKind {
     /// zico's aims, from throughput to fairness.
     pub const AIMS: [Self; 3] = [Self::ZicoThroughput, Self::Zico, Self::ZicoFairness];
 
-    /// The policy.
+    /// The policy for jobs that are each to do so many iterations (for [`SalusSrtf`](Self::SalusSrtf)),
+    /// if it is one: [`Unmanaged`](Self::Unmanaged) is none.
     #[must_use]
-    pub fn policy(self) -> Box<dyn Policy> {
-        match self {
+    pub fn policy(self, iterations: u64) -> Option<Box<dyn Policy>> {
+        Some(match self {
             Self::Zico => Box::new(TimeShift::default()),
             Self::ZicoThroughput => Box::new(TimeShift::new(Aim::Throughput)),
             Self::ZicoFairness => Box::new(TimeShift::new(Aim::Fairness)),
@@ -69,11 +73,17 @@ impl PolicyKind {
             Self::Spatial => Box::new(Spatial),
             Self::SalusPack => Box::new(Lanes::new(Order::Pack)),
             Self::SalusFair => Box::new(Lanes::new(Order::Fair)),
-            Self::SalusSrtf => Box::new(Lanes::new(Order::Srtf)),
-            Self::Static => Box::new(Static),
+            Self::SalusSrtf => Box::new(Lanes::new(Order::Srtf { iterations })),
+            Self::Static => Box::new(AlwaysStart),
             Self::Exclusive => Box::new(Exclusive),
-            Self::Unmanaged => Box::new(Unmanaged),
-        }
+            Self::Unmanaged => return None,
+        })
+    }
+
+    /// The name by which people choose it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.policy(0).map_or(UNMANAGED, |policy| policy.name())
     }
 
     /// Whether a job never gets memory that another one has not used: the budget then has to be the

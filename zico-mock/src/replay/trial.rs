@@ -55,14 +55,14 @@ impl Trial {
     }
 }
 
-/// Replays under `policy`, whatever `config` says of it.
+/// Replays under `policy`, or under none, whatever `config` says of it.
 ///
 /// # Errors
 /// As [`replay`](super::replay), but for what the policy is to blame for: that is a result.
 pub fn trial(
     traces: &[&Trace],
     config: &ReplayConfig,
-    policy: Box<dyn Policy>,
+    policy: Option<Box<dyn Policy>>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Trial, ReplayError> {
     let outcome = match replay_under(policy, traces, config, progress) {
@@ -99,8 +99,6 @@ pub struct Figures {
     pub iterations: u64,
     /// Device memory calls per iteration.
     pub memory_calls: f64,
-    /// How often per iteration a stream was made to wait for another one's event.
-    pub order_calls: f64,
 }
 
 impl Figures {
@@ -122,7 +120,6 @@ impl Figures {
             stalled: share(|job| job.stalled.seconds()),
             iterations: outcome.jobs.iter().map(|job| job.iterations).sum(),
             memory_calls: over(outcome.memory_calls as f64, done),
-            order_calls: over(outcome.order_calls as f64, done),
         }
     }
 }
@@ -171,7 +168,7 @@ mod tests {
                 jobs: needs.terms(policy, budget),
                 ..ReplayConfig::new(budget)
             };
-            trial(&jobs, &config, policy.policy(), &mut |_| {}).unwrap()
+            trial(&jobs, &config, policy.policy(3), &mut |_| {}).unwrap()
         };
         let Trial::Unfit { reason, violations: 0 } = under(PolicyKind::Static) else {
             panic!("half of the sum of the peaks and more is needed");

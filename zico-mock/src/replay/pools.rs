@@ -1,0 +1,90 @@
+//! The pools of a replay: one that all jobs share, or one for each job on the same device.
+
+use zico_core::policy::Policy;
+use zico_core::{Bytes, Pool, PoolConfig, PoolError};
+
+use super::ReplayConfig;
+use crate::{MockDevice, MockError};
+
+/// What a replay under no policy is called.
+pub(super) const UNMANAGED: &str = "unmanaged";
+
+/// One pool under a policy, or one for each job. Then each may take the whole device, nothing is handed
+/// over, and a job that finds the device taken gets the device's error.
+pub(super) struct Pools {
+    /// At least one.
+    all: Vec<Pool<MockDevice>>,
+    policy: &'static str,
+    shared: bool,
+}
+
+impl Pools {
+    /// The pools for so many jobs: one for each if there is no policy.
+    pub(super) fn new(
+        device: &MockDevice,
+        policy: Option<Box<dyn Policy>>,
+        jobs: usize,
+        config: &ReplayConfig,
+    ) -> Result<Self, PoolError<MockError>> {
+        let pool = |policy| {
+            let mut pool = PoolConfig::new(config.budget).hand_over(config.hand_over);
+            if let Some(region) = config.region {
+                pool = pool.region_size(region);
+            }
+            if let Some(policy) = policy {
+                pool = pool.policy(policy);
+            }
+            Pool::new(device.clone(), pool)
+        };
+        let (name, shared) = (policy.as_ref().map(|policy| policy.name()), policy.is_some());
+        let more = if shared { 0 } else { jobs.saturating_sub(1) };
+        let mut all = vec![pool(policy)?];
+        for _ in 0..more {
+            all.push(pool(None)?);
+        }
+        Ok(Self { all, policy: name.unwrap_or(UNMANAGED), shared })
+    }
+
+    /// The one that a job joins.
+    pub(super) fn of(&self, job: usize) -> &Pool<MockDevice> {
+        &self.all[if self.shared { 0 } else { job }]
+    }
+
+    /// The policy's name.
+    pub(super) fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    /// The budget: that of each pool, and of the device.
+    pub(super) fn budget(&self) -> Bytes {
+        self.all[0].budget()
+    }
+
+    pub(super) fn region_size(&self) -> Bytes {
+        self.all[0].region_size()
+    }
+
+    /// Changes whenever something has happened in any of them that a job may have waited for.
+    pub(super) fn generation(&self) -> u32 {
+        self.all.iter().map(Pool::generation).fold(0, u32::wrapping_add)
+    }
+
+    pub(super) fn poll(&self) -> Result<(), MockError> {
+        self.all.iter().try_for_each(Pool::poll)
+    }
+
+    /// A job has left. What its own pool still holds goes back to the device, as the memory of a process
+    /// that has ended does; a pool that others share keeps it for them.
+    pub(super) fn has_left(&self, job: usize) -> Result<(), MockError> {
+        if !self.shared {
+            self.all[job].poll()?;
+            self.all[job].trim(Bytes::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// The books, for people to read.
+    pub(super) fn books(&self) -> String {
+        self.all.iter().map(|pool| pool.snapshot().to_string()).collect()
+    }
+}
