@@ -4,7 +4,7 @@
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use zico_core::{Features, HandOver, Lifetime};
+use zico_core::{HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -61,12 +61,10 @@ fn call(bytes: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<Call> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Unstructured::new(bytes);
-    let modes = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
-    let features = [Features::ALIASES, Features::empty()];
-    let features = bytes.choose(&features).copied().unwrap_or(Features::ALIASES);
+    let modes = [HandOver::Fenced, HandOver::Isolated];
     let hand_over = bytes.choose(&modes).copied().unwrap_or_default();
     let jobs = bytes.int_in_range(2..=JOBS).unwrap_or(2);
-    let mut world = World::new(hand_over, features, jobs);
+    let mut world = World::new(hand_over, jobs);
     while !bytes.is_empty() {
         let Ok(call) = call(&mut bytes, 0) else { break };
         world.call(&call);

@@ -201,7 +201,7 @@ fn sharing() -> Done {
     let block = Bytes::mib(16);
     let budget = bench.device.memory_info()?.0.value() / 2;
     let budget = Bytes::new(budget).min(Bytes::mib(192));
-    for hand_over in [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated] {
+    for hand_over in [HandOver::Fenced, HandOver::Isolated] {
         let (jobs, iterations, work) = (3, iterations(), Ticks::micros(100));
         let waves = Waves { budget, block, hand_over, jobs, iterations, work };
         let outcome = share(&bench, &waves)?;

@@ -28,8 +28,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zico_core::{
-    BudgetError, Bytes, Class, Features, HandOver, Job, JobConfig, Planning, Pool, PoolConfig,
-    Ticks,
+    BudgetError, Bytes, Class, HandOver, Job, JobConfig, Planning, Pool, PoolConfig, Ticks,
 };
 use zico_mock::{
     FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError, MockStream, Utilisation,
@@ -81,9 +80,8 @@ struct State {
 impl World {
     /// So many jobs have joined; nothing else has happened.
     #[must_use]
-    pub fn new(hand_over: HandOver, features: Features, jobs: usize) -> Self {
-        let device = MockConfig::new(Bytes::gib(1)).features(features);
-        let device = MockDevice::new(device).unwrap();
+    pub fn new(hand_over: HandOver, jobs: usize) -> Self {
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
         let config = PoolConfig::new(BUDGET).region_size(REGION).hand_over(hand_over);
         let faulty = Faulty::new(device.clone(), FaultPlan::none());
         let pool = Pool::new(Between::new(faulty), config).unwrap();

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use zico_core::policy::{Exclusive, Policy, TimeShift};
+use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
     Activity, AllocError, Awaited, Begin, BeginError, Block, Bytes, Device, FreeError, Job,
     JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
+use zico_mock::policy::Exclusive;
 use zico_mock::{MockConfig, MockDevice, MockStream, Operation, Utilisation};
 use zico_tests::hook::{Hook, HookError, When};
 use zico_tests::waves::{REGION, Reckless, regions};

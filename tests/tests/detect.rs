@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use zico_core::policy::{Exclusive, TimeShift};
+use zico_core::policy::TimeShift;
 use zico_core::{
     Activity, AllocError, Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Request,
 };
+use zico_mock::policy::Exclusive;
 use zico_mock::replay::{Machine, ReplayConfig, needs, replay, varied};
 use zico_mock::trace::Trace;
 use zico_mock::{MockConfig, MockDevice, bundled};

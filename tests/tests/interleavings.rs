@@ -8,11 +8,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use zico_core::policy::{Exclusive, Unmanaged};
 use zico_core::{
     AllocError, Begin, Block, Bytes, Features, HandOver, Job, JobConfig, Lifetime, Pool,
     PoolConfig, Request, Ticks,
 };
+use zico_mock::policy::{AlwaysStart, Exclusive};
 use zico_mock::{Access, MockConfig, MockDevice, MockStream, Operation, Utilisation};
 use zico_tests::hook::{Hook, HookError, When};
 use zico_tests::waves::{REGION, Reckless, regions};
@@ -279,7 +279,7 @@ fn a_fence_in_flight_is_waited_for() {
 
 #[test]
 fn what_a_job_leaves_behind_is_looked_at_before_memory_is_refused() {
-    let setup = Setup::new(1, |config| config.policy(Box::new(Unmanaged)));
+    let setup = Setup::new(1, |config| config.policy(Box::new(AlwaysStart)));
     let ((one, _), (two, _)) = (setup.join("one"), setup.join("two"));
     one.alloc(blocks(1)).unwrap();
     drop(one);

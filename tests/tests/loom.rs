@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
-use zico_core::policy::{Exclusive, Policy, TimeShift};
+use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
     AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
+use zico_mock::policy::Exclusive;
 use zico_mock::{MockConfig, MockDevice, Utilisation};
 use zico_tests::between::Between;
 use zico_tests::hook::When;

@@ -4,7 +4,7 @@
 //! shrunk list of calls that leads to it.
 
 use proptest::prelude::*;
-use zico_core::{Features, HandOver, Lifetime};
+use zico_core::{HandOver, Lifetime};
 use zico_mock::Operations;
 use zico_tests::world::{Call, JOBS, World};
 
@@ -49,13 +49,11 @@ proptest! {
 
     #[test]
     fn whatever_jobs_do_the_promises_hold(
-        hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Ordered, HandOver::Isolated]),
-        aliases in any::<bool>(),
+        hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Isolated]),
         jobs in 2..=JOBS,
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        let features = if aliases { Features::ALIASES } else { Features::empty() };
-        let mut world = World::new(hand_over, features, jobs);
+        let mut world = World::new(hand_over, jobs);
         for call in &calls {
             world.call(call);
             world.check();
@@ -67,7 +65,7 @@ proptest! {
 /// The routine of the world is one that the pool plans, so that what stands above is true of plans too.
 #[test]
 fn routines_are_planned() {
-    let mut world = World::new(HandOver::Fenced, Features::ALIASES, 3);
+    let mut world = World::new(HandOver::Fenced, 3);
     for _ in 0..4 {
         world.call(&Call::Routine { job: 0, steps: 16 });
         world.call(&Call::Advance { micros: 100 });

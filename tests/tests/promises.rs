@@ -8,8 +8,8 @@
 use proptest::prelude::*;
 use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
-    AllocError, Begin, BeginError, Block, BudgetError, Bytes, Device, FreeError, HandOver, Job,
-    JobConfig, Lifetime, Pool, PoolConfig, Request, Ticks,
+    AllocError, Begin, BeginError, Block, BudgetError, Bytes, Device, Features, FreeError,
+    HandOver, Job, JobConfig, Lifetime, Pool, PoolConfig, PoolError, Request, Ticks,
 };
 use zico_mock::replay::PolicyKind;
 use zico_mock::{Access, Claim, MockConfig, MockDevice, MockStream, Operation, Utilisation};
@@ -54,7 +54,7 @@ proptest! {
         let peak: u64 = jobs.iter().map(|(_, wave)| wave.iter().sum()).max().unwrap_or(0);
         // Instead of the two that need more, the one that lets everybody start.
         let kind = Some(PolicyKind::ALL[policy]).filter(|kind| !kind.needs_every_peak());
-        let policy = kind.map_or(Box::new(Reckless) as Box<dyn Policy>, PolicyKind::policy);
+        let policy = kind.and_then(|kind| kind.policy(5)).unwrap_or(Box::new(Reckless));
         let (device, pool) = pool_of(kept + peak + slack, |config| config.policy(policy));
         let mut all: Vec<Waves> =
             jobs.iter().map(|(kept, wave)| Waves::join(&device, &pool, *kept, wave, 5)).collect();
@@ -305,30 +305,6 @@ fn owned(
     (block, device.own(stream, owner, block.address(), block.bytes()).unwrap())
 }
 
-/// I3: with ordered hand-over the new owner's stream waits on the device, and its host does not.
-#[test]
-fn a_stream_may_wait_for_the_fence_instead_of_the_host() {
-    let (device, pool) = pool_of(8, |config| config.hand_over(HandOver::Ordered));
-    let (first, second) = (device.add_stream(), device.add_stream());
-    let (one, two) = (pool.join("one", first).unwrap(), pool.join("two", second).unwrap());
-    let (block, claim) = owned(&device, &one, first, 1, 8);
-    device.launch(first, Ticks::micros(100), Utilisation::FULL).unwrap();
-    device.disown(first, claim).unwrap();
-    one.free(block).unwrap();
-    let (block, claim) = owned(&device, &two, second, 2, 8);
-    assert!(device.outstanding(first) > 0, "the device has not passed the fence");
-    assert_eq!(device.calls().of(Operation::OrderAfter), 1);
-    assert_eq!((one.held().total(), two.held().iteration), (Bytes::ZERO, regions(8)));
-    device.launch(second, Ticks::micros(1), Utilisation::FULL).unwrap();
-    device.disown(second, claim).unwrap();
-    two.free(block).unwrap();
-    drop((one, two));
-    assert_eq!(device.run_until_idle(), Ticks::micros(101), "one after the other");
-    pool.poll().unwrap();
-    assert_eq!(device.violations(), []);
-    assert_eq!(pool.snapshot().free, regions(8));
-}
-
 /// Isolated jobs cannot reach each other's memory by an address that they had before.
 #[test]
 fn isolated_jobs_lose_their_addresses() {
@@ -460,6 +436,15 @@ fn a_budget_that_cannot_be_is_refused() {
     assert_eq!(pool.set_budget(asked), Err(BudgetError::BeyondDevice { asked, capacity }));
     assert_eq!(pool.budget(), regions(10));
     assert_eq!(pool.set_budget(regions(4)).unwrap().target, regions(4));
+}
+
+/// A pool hands regions over by mapping them at several addresses, and is not made where that cannot be.
+#[test]
+fn a_device_without_aliases_is_refused() {
+    let config = MockConfig::new(Bytes::gib(4)).features(Features::empty());
+    let device = MockDevice::new(config).unwrap();
+    let config = PoolConfig::new(regions(8)).region_size(REGION);
+    assert_eq!(Pool::new(device, config).err(), Some(PoolError::NoAliases));
 }
 
 /// A job that waits to start and no longer fits is told so.

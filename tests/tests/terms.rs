@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use proptest::prelude::*;
-use zico_core::policy::{Exclusive, Lanes, Order, Policy, Static, TimeShift, Verdict, View};
+use zico_core::policy::{Policy, TimeShift, Verdict, View};
 use zico_core::{
     AllocError, Begin, BeginError, Bytes, JobConfig, JoinError, Lifetime, Pool, PoolConfig,
     Request, Ticks,
 };
+use zico_mock::policy::{AlwaysStart, Exclusive, Lanes, Order};
 use zico_mock::{MockConfig, MockDevice, Utilisation};
 use zico_tests::waves::{REGION, Waves, regions, run_all};
 
@@ -146,9 +147,10 @@ fn iterations_beyond_the_cap_are_refused_when_they_ask() {
 }
 
 #[test]
-fn static_shares_are_even_and_start_at_once() {
-    let (device, pool) = pool(10, Static);
-    let [one, two] = [(); 2].map(|()| pool.join("job", device.add_stream()).unwrap());
+fn static_shares_are_caps_and_start_at_once() {
+    let (device, pool) = pool(10, AlwaysStart);
+    let [one, two] =
+        [(); 2].map(|()| pool.join(job().cap(regions(5)), device.add_stream()).unwrap());
     assert_eq!((one.begin(), two.begin()), (Ok(Begin::Started), Ok(Begin::Started)));
     one.alloc(of(4)).unwrap();
     assert!(matches!(one.alloc(of(2)), Err(AllocError::BeyondCap { .. })), "five are its share");
@@ -156,7 +158,8 @@ fn static_shares_are_even_and_start_at_once() {
     drop(two);
     device.run_until_idle();
     pool.poll().unwrap();
-    one.alloc(of(6)).unwrap();
+    assert!(matches!(one.alloc(of(2)), Err(AllocError::BeyondCap { .. })), "whoever is there");
+    one.alloc(of(1)).unwrap();
 }
 
 /// First iterations run alone, unless it is known how much they take.
@@ -246,13 +249,12 @@ fn nobody_starts_before_one_who_was_promised_nothing() {
 /// Salus's FAIR and SRTF put those first that have had less, or have less to do.
 #[test]
 fn salus_orders_those_who_wait() {
-    for (order, first) in [(Order::Pack, 0), (Order::Fair, 1), (Order::Srtf, 1)] {
+    let srtf = Order::Srtf { iterations: 9 };
+    for (order, done, first) in [(Order::Pack, 1, 0), (Order::Fair, 1, 1), (srtf, 3, 1)] {
         let (device, pool) = pool(10, Lanes::new(order));
-        // Both need more than half: one lane. The first one takes more, and has more to do.
-        let join = |wave: u64, times| {
-            Waves::join_as(job().iterations(times), &device, &pool, 0, &[wave], 1)
-        };
-        let mut jobs = [join(9, 9), join(6, 2), join(7, 99)];
+        // Both need more than half: one lane. The first one takes more; the second one may have done more.
+        let join = |wave: u64, times| Waves::join(&device, &pool, 0, &[wave], times);
+        let mut jobs = [join(9, 1), join(6, done), join(7, 1)];
         let alone = |job: &mut Waves| {
             while job.left > 0 {
                 job.step(&device);

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use zico_core::policy::Exclusive;
 use zico_core::{AllocError, Begin, Bytes, Class, Job, Lifetime, Pool, PoolConfig, Request, Ticks};
+use zico_mock::policy::Exclusive;
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation, Utilisation};
 
 const REGION: Bytes = Bytes::mib(2);

@@ -73,6 +73,12 @@ pub enum Failure {
     /// What can be had of the simulated device only.
     #[error("--report draws a replay on the simulated device: leave it out, or --device")]
     ReportOfCuda,
+    /// Jobs with a pool each, where nothing holds them to the budget together.
+    #[error(
+        "unmanaged is for the simulated device, whose memory is the budget: on a GPU nothing would hold \
+         the jobs to it"
+    )]
+    UnmanagedOnCuda,
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),

@@ -12,12 +12,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zico_core::policy::{
-    Conservative, Lanes, ModelBased, Policy, Spatial, Tenant, TickTock, TimeShift, View,
-};
+use zico_core::policy::{Policy, Tenant, TickTock, TimeShift, View};
 use zico_core::{
     Activity, Begin, Bytes, Device, Pool, PoolConfig, Profile, Progress, Regions, Request,
 };
+use zico_mock::policy::{Conservative, Lanes, ModelBased, Spatial};
 use zico_mock::trace::{Step, Trace};
 use zico_mock::{MockConfig, MockDevice, Utilisation, bundled};
 

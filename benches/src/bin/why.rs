@@ -103,20 +103,20 @@ impl Set {
         let (best, wanted) = grid::best_shares(&case, STATES).ok_or("a job does not fit")?;
         let bound = grid::bounds(&case, STATES).ok_or("a job does not fit")?.above;
         let rule = greedy::throughput(&case, &mut greedy::FirstFit).ok_or("it comes to a stop")?;
-        let usual = self.replayed(f, PolicyKind::Zico.policy(), &self.machine, &[])?;
+        let usual = self.replayed(f, PolicyKind::Zico.policy(ITERATIONS), &self.machine, &[])?;
         let [for_all, for_each] = [PolicyKind::ZicoThroughput, PolicyKind::ZicoFairness]
-            .map(|kind| self.replayed(f, kind.policy(), &self.machine, &[]));
+            .map(|kind| self.replayed(f, kind.policy(ITERATIONS), &self.machine, &[]));
         let perfect = Perfect { profiles: self.profiles.clone(), ..Perfect::default() };
-        let perfect = self.replayed(f, Box::new(perfect), &self.machine, &[])?;
+        let perfect = self.replayed(f, Some(Box::new(perfect)), &self.machine, &[])?;
         let free = Machine { memory_calls: MemoryCallCosts::NONE, ..self.machine.clone() };
-        let free = self.replayed(f, PolicyKind::Zico.policy(), &free, &[])?;
+        let free = self.replayed(f, PolicyKind::Zico.policy(ITERATIONS), &free, &[])?;
         let last = (0..self.traces.len()).min_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
         let last = last.ok_or("no job")?;
         let without = Without { inner: TimeShift::default(), job: last };
         let terms: Vec<JobConfig> = (0..self.traces.len())
             .map(|job| JobConfig::default().priority(-i32::from(job == last)))
             .collect();
-        let without = self.replayed(f, Box::new(without), &self.machine, &terms)?;
+        let without = self.replayed(f, Some(Box::new(without)), &self.machine, &terms)?;
         let least = usual.relative.iter().copied().fold(1.0, f64::min);
         let none_worse =
             grid::bound_with_shares(&case, STATES_WEIGHTED, least).ok_or("no bound")?;
@@ -141,7 +141,7 @@ impl Set {
     fn replayed(
         &self,
         f: f64,
-        policy: Box<dyn Policy>,
+        policy: Option<Box<dyn Policy>>,
         machine: &Machine,
         terms: &[JobConfig],
     ) -> Result<Figures, Box<dyn Error>> {

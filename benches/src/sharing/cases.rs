@@ -218,7 +218,6 @@ mod tests {
                 stalled: 0.0,
                 iterations: 42,
                 memory_calls: 0.0,
-                order_calls: 0.0,
             }),
             violations,
             stuck: false,

@@ -91,7 +91,7 @@ impl<'t> Set<'t> {
     }
 
     fn run(&self, config: &ReplayConfig) -> Result<Trial, ReplayError> {
-        trial(&self.traces, config, config.policy.policy(), &mut |_| {})
+        trial(&self.traces, config, config.policy.policy(config.iterations), &mut |_| {})
     }
 
     fn figures(&self, trial: &Trial) -> Option<Figures> {
@@ -104,5 +104,5 @@ fn gib(bytes: Bytes) -> f64 {
 }
 
 fn name(policy: PolicyKind) -> &'static str {
-    policy.policy().name()
+    policy.name()
 }

@@ -123,7 +123,7 @@ pub fn hand_overs(iterations: u64) -> Result<String, Box<dyn Error>> {
     let all = Set::all(&traces, &numbers(&SETS), iterations)?;
     let mut work = Vec::new();
     for set in &all {
-        let forms = [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated];
+        let forms = [HandOver::Fenced, HandOver::Isolated];
         work.extend(forms.map(|hand_over| (set, hand_over)));
     }
     let trials = in_parallel("hand-over", &work, |&(set, hand_over)| {
@@ -136,7 +136,6 @@ pub fn hand_overs(iterations: u64) -> Result<String, Box<dyn Error>> {
         "start delay",
         "stalled",
         "device memory calls / iteration",
-        "waits between streams / iteration",
     ]);
     for ((set, hand_over), trial) in work.iter().zip(trials) {
         let (figures, trial) = trial?;
@@ -148,7 +147,6 @@ pub fn hand_overs(iterations: u64) -> Result<String, Box<dyn Error>> {
             percent(figures.start_delay),
             percent(figures.stalled),
             format!("{:.0}", figures.memory_calls),
-            format!("{:.0}", figures.order_calls),
         ]);
     }
     Ok(rows.to_string())

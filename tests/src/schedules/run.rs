@@ -91,8 +91,7 @@ pub(super) struct Run<'a> {
 
 /// Runs a setup to its end.
 pub(super) fn run(setup: &Setup, trace: Option<&mut Vec<String>>) -> Result<Outcome, Failure> {
-    let config = MockConfig::new(Bytes::gib(4)).features(setup.features());
-    let device = MockDevice::new(config).unwrap();
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(4))).unwrap();
     let config = PoolConfig::new(regions(setup.budget)).region_size(REGION);
     let config = config.policy(setup.policy()).hand_over(setup.hand_over);
     let pool = Pool::new(Between::new(device.clone()), config).unwrap();

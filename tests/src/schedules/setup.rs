@@ -4,13 +4,16 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
+use zico_core::HandOver;
 use zico_core::policy::Policy;
-use zico_core::{Features, HandOver};
 use zico_mock::replay::PolicyKind;
 
 use super::bound::{Most, enough};
 use super::script::{Ending, Marks, Op, Script, Taste};
 use crate::waves::Reckless;
+
+/// How many iterations a policy takes it that each job does: more than any script has.
+const ITERATIONS: u64 = 1000;
 
 /// The jobs and the pool of one run.
 #[derive(Clone)]
@@ -31,8 +34,6 @@ pub struct Setup {
     pub policy: Option<PolicyKind>,
     /// How memory passes from one job to another.
     pub hand_over: HandOver,
-    /// Whether a region may be mapped at several pages.
-    pub aliases: bool,
     /// The budget changes now and then, but is never less than it was at the beginning.
     pub changes: bool,
     /// Beyond the least budget, or of it, in 64ths.
@@ -64,8 +65,7 @@ impl Setup {
             least: 0,
             budget: 0,
             policy,
-            hand_over: [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated][rng.usize(..3)],
-            aliases: rng.u8(..4) > 0,
+            hand_over: [HandOver::Fenced, HandOver::Isolated][rng.usize(..2)],
             changes: rng.u8(..6) == 0,
             share,
         };
@@ -93,11 +93,8 @@ impl Setup {
     }
 
     pub(super) fn policy(&self) -> Box<dyn Policy> {
-        self.policy.map_or(Box::new(Reckless), PolicyKind::policy)
-    }
-
-    pub(super) const fn features(&self) -> Features {
-        if self.aliases { Features::ALIASES } else { Features::empty() }
+        let kind = self.policy.and_then(|kind| kind.policy(ITERATIONS));
+        kind.unwrap_or(Box::new(Reckless))
     }
 
     /// Setups with a little less in them.
@@ -157,13 +154,12 @@ impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}: {} regions where {} do, policy {}, {:?}, {}aliases{}",
+            "seed {}: {} regions where {} do, policy {}, {:?}{}",
             self.seed,
             self.budget,
             self.least,
             self.policy.map_or("Reckless".to_owned(), |kind| format!("{kind:?}")),
             self.hand_over,
-            if self.aliases { "" } else { "no " },
             if self.changes { ", the budget changes" } else { "" },
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {

@@ -16,7 +16,7 @@ const UNIT: Bytes = Bytes::mib(2);
 #[test]
 fn jobs_that_share_find_what_they_wrote() {
     let Some(log) = on_driver("sharing::jobs_that_share_find_what_they_wrote", &[], || {
-        for hand_over in [HandOver::Fenced, HandOver::Ordered, HandOver::Isolated] {
+        for hand_over in [HandOver::Fenced, HandOver::Isolated] {
             let budget = Bytes::mib(48);
             let (jobs, iterations, work) = (3, 15, Ticks::micros(200));
             let block = Bytes::mib(4);

@@ -156,7 +156,7 @@ pub enum PolicyName {
     Spatial,
     /// Salus: one iteration at a time in each lane, in the order of asking
     SalusPack,
-    /// Salus: the same, the job that has had the least memory x time first
+    /// Salus: the same, the job that has had the least memory x time first, by estimate
     SalusFair,
     /// Salus: the same, the job with the shortest remaining time first
     SalusSrtf,
@@ -164,7 +164,7 @@ pub enum PolicyName {
     Static,
     /// One iteration at a time, by turns
     Exclusive,
-    /// No decision and no hand-over: each job keeps its own peak
+    /// No decision and no hand-over: each job has a pool of its own and keeps its own peak
     Unmanaged,
 }
 
@@ -193,8 +193,6 @@ impl From<PolicyName> for PolicyKind {
 pub enum HandOverName {
     /// The host waits until the device has passed what used it
     Fenced,
-    /// The new owner's stream waits for that on the device, and the host goes on
-    Ordered,
     /// As fenced, and it leaves the addresses of all other jobs
     Isolated,
 }
@@ -203,7 +201,6 @@ impl From<HandOverName> for HandOver {
     fn from(name: HandOverName) -> Self {
         match name {
             HandOverName::Fenced => Self::Fenced,
-            HandOverName::Ordered => Self::Ordered,
             HandOverName::Isolated => Self::Isolated,
         }
     }

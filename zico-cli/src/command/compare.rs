@@ -1,6 +1,7 @@
 //! `zico compare`
 
 use std::io::Write;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -92,13 +93,13 @@ impl Tests<'_> {
             jobs: self.needs.terms(kind, budget),
             machine: self.machine.clone(),
         };
-        let (policy, costs) = timed(kind.policy());
-        let name = policy.name();
+        let (policy, costs) = kind.policy(config.iterations).map(timed).unzip();
         let before = self.bar.position();
         let mut tell = |done| self.bar.set_position(before + done);
         let trial = trial(self.traces, &config, policy, &mut tell)?;
         self.bar.set_position(before + config.iterations * self.traces.len() as u64);
-        Ok(Tried { policy: name, trial, costs: costs.try_iter().collect() })
+        let costs = costs.iter().flat_map(Receiver::try_iter).collect();
+        Ok(Tried { policy: kind.name(), trial, costs })
     }
 
     fn comparison(&self, trials: &[(Bytes, Vec<Tried>)]) -> Comparison {

@@ -86,7 +86,6 @@ pub(crate) struct Shown {
     pub(crate) stall_share: f64,
     pub(crate) iterations: u64,
     pub(crate) memory_calls_per_iteration: f64,
-    pub(crate) stream_waits_per_iteration: f64,
     pub(crate) makespan_seconds: f64,
 }
 
@@ -237,7 +236,6 @@ impl UnderPolicy {
                     stall_share: figures.stalled,
                     iterations: figures.iterations,
                     memory_calls_per_iteration: figures.memory_calls,
-                    stream_waits_per_iteration: figures.order_calls,
                     makespan_seconds: outcome.window.seconds(),
                 }
             }),

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use zico_core::{JobConfig, Pool, PoolConfig};
+use zico_core::{Pool, PoolConfig};
 use zico_cuda::{CudaDevice, Options, Probe, discover, measure_calls, take_call_costs};
 use zico_mock::replay::{ReplayConfig, names};
 use zico_mock::trace::Trace;
@@ -48,9 +48,9 @@ pub(crate) fn replay(
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Outcome, Failure> {
+    let policy = config.policy.policy(config.iterations).ok_or(Failure::UnmanagedOnCuda)?;
     let device = CudaDevice::open(ordinal, Options::new())?;
     let probe = Probe::load(&device)?;
-    let policy = config.policy.policy();
     let name = policy.name();
     let mut pool = PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
     if let Some(region) = config.region {
@@ -68,8 +68,7 @@ pub(crate) fn replay(
         progress,
     };
     let players = traces.iter().zip(names(traces)).enumerate().map(|(index, (trace, name))| {
-        let terms = config.jobs.get(index).cloned();
-        let terms = terms.unwrap_or_else(|| JobConfig::default().iterations(config.iterations));
+        let terms = config.jobs.get(index).cloned().unwrap_or_default();
         Player::join(&run, name, terms, trace)
     });
     let players: Vec<Player<'_>> = players.collect::<Result<_, _>>()?;

@@ -122,6 +122,10 @@ fn a_budget_that_cannot_work_is_refused_with_the_reason() {
         &["too small", "resnet50: ", "mobilenet_v2: ", "at its peak", "kept between iterations"],
     );
     refused(&replay(&["--budget", "f=0.5", "--policy", "unmanaged"]), &["sum of the peaks"]);
+    refused(
+        &replay(&["--budget", "f=1.1", "--policy", "unmanaged", "--device", "cuda:0"]),
+        &["simulated device"],
+    );
     for (budget, words) in [
         ("much", "no number"),
         ("0", "more than nothing"),

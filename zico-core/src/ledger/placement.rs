@@ -149,7 +149,7 @@ impl Ledger {
             let backing = |region, from| Backing { page: number, region, mapped: true, from };
             match state.map(|region| (region, self.regions[region].state)) {
                 Some((region, State::Free)) => {
-                    chosen.add(backings, backing(region, Origin::Nobody))
+                    chosen.add(backings, backing(region, Origin::Nobody));
                 }
                 Some((region, State::Draining { job: owner, .. })) if owner == job => {
                     chosen.add(backings, backing(region, Origin::Own));
