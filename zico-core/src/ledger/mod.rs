@@ -243,3 +243,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
