@@ -2,14 +2,12 @@
 
 pub(crate) mod arena;
 pub(crate) mod history;
-pub(crate) mod marker;
 pub(crate) mod parked;
 mod place;
 pub(crate) mod planned;
 mod serials;
 mod tally;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -27,7 +25,6 @@ use crate::types::want::{Told, Want};
 use crate::types::zone::Zone;
 use arena::Arena;
 use history::History;
-use marker::Marker;
 use parked::Parked;
 use planned::{Layout, Lesson, Planned};
 use serials::Serials;
@@ -69,8 +66,6 @@ pub(crate) struct JobHeap<D: Device> {
     serials: Serials,
     pub(crate) tally: Tally,
     history: History,
-    /// Of a job that does not mark its iterations.
-    pub(crate) marker: Option<Box<Marker>>,
     /// Of the running iteration's allocations.
     pub(crate) signature: Signature,
     /// By serial.
@@ -111,7 +106,6 @@ impl<D: Device> JobHeap<D> {
             serials: Serials::new(),
             tally: Tally::default(),
             history: History::default(),
-            marker: None,
             signature: Signature::default(),
             notes: BTreeMap::new(),
             parked: Vec::new(),
@@ -159,7 +153,6 @@ impl<D: Device> JobHeap<D> {
         self.planned = Planned::new(page, len);
         self.notes.clear();
         self.parked.clear();
-        self.marker = None;
         self.tally = Tally::default();
         blocks
     }
@@ -203,7 +196,7 @@ impl<D: Device> JobHeap<D> {
     /// Whether something has to happen before the next allocation.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.marker.is_some() || self.signature.is_empty() && self.history.is_inside()
+        self.signature.is_empty() && self.history.is_inside()
     }
 
     /// The first mark of the running iteration, if an allocation of this size is to be its first.
@@ -264,9 +257,6 @@ impl<D: Device> JobHeap<D> {
     /// A block is no longer live of which so many bytes had been asked for, and which took so many.
     #[inline]
     fn count_free(&mut self, bytes: Bytes, size: Bytes) {
-        if let Some(marker) = &mut self.marker {
-            marker.freed = true;
-        }
         self.tally.free(bytes, size);
     }
 

@@ -64,9 +64,6 @@ impl<D: Device> JobHeap<D> {
         let serial = self.serials.next();
         let (home, address) = self.place(request, size, align, decided, serial)?;
         self.serials.take();
-        if let Some(marker) = &mut self.marker {
-            marker.made(size, self.tally.allocated());
-        }
         self.tally.place(bytes, Bytes::new(size));
         if self.history.is_inside() {
             self.signature.push(size);
