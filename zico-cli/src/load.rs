@@ -6,10 +6,11 @@ use std::path::Path;
 use zico_core::Bytes;
 use zico_mock::bundled;
 use zico_mock::trace::Trace;
+use zico_plan::Block;
 
 use crate::args::RecordingArgs;
 use crate::failure::Failure;
-use crate::import::{self, Imported, Options, Origin};
+use crate::import::{self, Imported, Options, Origin, csv};
 use crate::terminal::{line, stderr};
 
 /// The trace in the file `name`, or the bundled one of that name. A file wins. What a person should know
@@ -48,6 +49,36 @@ pub(crate) fn import_all(
     let carrying =
         |Imported { trace, origin }| carrying(trace, carry).map(|trace| Imported { trace, origin });
     all.into_iter().map(carrying).collect()
+}
+
+/// Blocks to plan, of a CSV file or of a trace's repeating iteration.
+pub(crate) struct Problem {
+    /// The file's name, or the trace's.
+    pub(crate) name: String,
+    /// What each block is called, in the order of the blocks.
+    pub(crate) ids: Vec<String>,
+    /// The blocks.
+    pub(crate) blocks: Vec<Block>,
+    /// Of a trace: the sum of its persistent blocks.
+    pub(crate) persistent: Option<Bytes>,
+}
+
+impl Problem {
+    /// Reads a CSV file of blocks, or else a trace as [`load`] does.
+    pub(crate) fn open(file: &str, recording: &RecordingArgs) -> Result<Self, Failure> {
+        let path = Path::new(file);
+        if csv::looks_like(path) {
+            check(&[], &recording.options())?;
+            let csv::Blocks { ids, blocks } = csv::open(path)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Ok(Self { name, ids, blocks, persistent: None });
+        }
+        let trace = load(file, recording)?;
+        let repeating = trace.repeating();
+        let ids = repeating.ids.iter().map(|id| id.value().to_string()).collect();
+        let (name, persistent) = (trace.name().to_owned(), Some(repeating.persistent));
+        Ok(Self { name, ids, blocks: repeating.blocks, persistent })
+    }
 }
 
 fn find(name: &str, options: &Options) -> Result<Imported, Failure> {

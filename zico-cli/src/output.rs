@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// A file that is to be written, once it is known that this destroys nothing.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use zico_core::{Bytes, PoolConfig};
 use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayError, needs};
 use zico_mock::trace::Trace;
 
-use crate::Failure;
 use crate::args::RunArgs;
+use crate::failure::Failure;
 use crate::progress::progress;
 use crate::size::Budget;
 use crate::terminal::line;

@@ -1,23 +1,24 @@
 //! `zico compare`
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use zico_core::Bytes;
-use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, Trial, trial};
+use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, trial};
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
-use super::comparison::{Comparison, UnderBudget, UnderPolicy};
 use crate::args::{Compare, PolicyName};
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::load::load_all;
 use crate::output::Output;
 use crate::progress::progress;
+use crate::report;
+use crate::summary::{Comparison, Tried, UnderBudget, UnderPolicy};
 use crate::terminal::stdout;
 use crate::timed::timed;
-use crate::{Exit, Failure, report};
 
 /// Replays the jobs under each policy and budget and puts what comes of it side by side.
 pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
@@ -59,14 +60,6 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
         }
     }
     Ok(if comparison.is_fine() { Exit::Fine } else { Exit::Bad })
-}
-
-/// What came of one policy under one budget.
-pub(crate) struct Tried {
-    pub(crate) policy: &'static str,
-    pub(crate) trial: Trial,
-    /// What each of its decisions cost, in real time.
-    pub(crate) costs: Vec<Duration>,
 }
 
 /// What all replays have in common.

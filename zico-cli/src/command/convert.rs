@@ -7,10 +7,11 @@ use zico_core::Bytes;
 
 use crate::args::Convert;
 use crate::convert::{Description, convert};
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::import::{Options, Origin};
 use crate::output::Output;
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
 /// Converts into a file beside the output and renames it, so that a failure loses nothing.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {

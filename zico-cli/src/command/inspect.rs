@@ -9,11 +9,12 @@ use zico_mock::replay::{Machine, Needs, needs};
 use zico_mock::trace::Trace;
 
 use crate::args::Inspect;
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::import::{Imported, Origin};
 use crate::load::{check, import_all};
 use crate::table::{sparkline, table};
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
 /// How many columns the plot of a wave has.
 const COLUMNS: u16 = 60;

@@ -17,7 +17,7 @@ use zico_cuda::{CudaDevice, Options, Probe, discover, measure_calls, take_call_c
 use zico_mock::replay::{ReplayConfig, names};
 use zico_mock::trace::Trace;
 
-use crate::Failure;
+use crate::failure::Failure;
 use job::Player;
 use outcome::{JobOutcome, Outcome};
 

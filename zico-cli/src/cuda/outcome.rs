@@ -7,9 +7,10 @@ use serde::Serialize;
 use zico_core::{Bytes, Counts};
 use zico_cuda::CallCost;
 
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::table::table;
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
 /// What was measured.
 pub(crate) struct Outcome {

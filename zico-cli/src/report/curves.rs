@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::axes::Axis;
 use super::environment;
-use crate::Failure;
+use crate::failure::Failure;
 
 const COLUMNS: usize = 4;
 /// One panel with its title and labels, and its plot within it.

@@ -15,13 +15,15 @@ use zico_core::Bytes;
 use zico_mock::replay::Outcome;
 use zico_plan::Block;
 
-use crate::Failure;
-use crate::command::plan::{Known, Summary as Packed};
-use crate::command::{Comparison, LEGEND, Summary, Tried, UnderBudget, UnderPolicy};
+use crate::failure::Failure;
 use crate::size::ticks;
+use crate::summary::{
+    BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, ReplaySummary, Tried, UnderBudget,
+    UnderPolicy,
+};
 
 /// The report of a replay.
-pub(crate) fn replay(summary: &Summary, outcome: &Outcome) -> Result<String, Failure> {
+pub(crate) fn replay(summary: &ReplaySummary, outcome: &Outcome) -> Result<String, Failure> {
     let jobs: Vec<minijinja::Value> = summary.jobs.iter().enumerate().map(job_row).collect();
     let budget = Bytes::new(summary.budget_bytes);
     let violations: Vec<String> =
@@ -99,9 +101,9 @@ pub(crate) fn comparison(
 }
 
 /// The report of a plan of these blocks.
-pub(crate) fn packing(summary: &Packed, blocks: &[Block]) -> Result<String, Failure> {
+pub(crate) fn packing(summary: &PlanSummary, blocks: &[Block]) -> Result<String, Failure> {
     let size = |bytes: u64| Bytes::new(bytes).to_string();
-    let known = |known: &Known| {
+    let known = |known: &BaselineHeight| {
         context! { name => known.name, height => size(known.height), over => summary.over(known.height) }
     };
     Ok(environment()?.get_template("packing.html")?.render(context! {
@@ -123,18 +125,18 @@ fn environment() -> Result<Environment<'static>, Failure> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     for (name, template) in [
-        ("style.css", include_str!("report/style.css")),
-        ("replay.html", include_str!("report/replay.html")),
-        ("curves.svg", include_str!("report/curves.svg")),
-        ("comparison.html", include_str!("report/comparison.html")),
-        ("packing.html", include_str!("report/packing.html")),
+        ("style.css", include_str!("style.css")),
+        ("replay.html", include_str!("replay.html")),
+        ("curves.svg", include_str!("curves.svg")),
+        ("comparison.html", include_str!("comparison.html")),
+        ("packing.html", include_str!("packing.html")),
     ] {
         environment.add_template(name, template)?;
     }
     Ok(environment)
 }
 
-fn job_row((i, job): (usize, &crate::command::JobSummary)) -> minijinja::Value {
+fn job_row((i, job): (usize, &JobSummary)) -> minijinja::Value {
     context! {
         colour => i % areas::COLOURS,
         name => job.name.as_str(),

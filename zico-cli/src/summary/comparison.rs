@@ -9,11 +9,18 @@ use zico_core::Bytes;
 use zico_mock::replay::{Figures, Machine, Needs, Solo, Trial, names};
 use zico_mock::trace::Trace;
 
-use super::compare::Tried;
 use super::conditions::Conditions;
 use crate::args::RunArgs;
 use crate::table::{table, wrapped};
 use crate::timed::percentiles;
+
+/// What came of one policy under one budget.
+pub(crate) struct Tried {
+    pub(crate) policy: &'static str,
+    pub(crate) trial: Trial,
+    /// What each of its decisions cost, in real time.
+    pub(crate) costs: Vec<Duration>,
+}
 
 /// All policies under all budgets. Bytes are bytes; times are seconds of the simulated device, but for
 /// what decisions cost.

@@ -12,7 +12,7 @@ use crate::terminal::line;
 
 /// The figures of a replay. Bytes are bytes, times are seconds of the simulated device.
 #[derive(Debug, Serialize)]
-pub(crate) struct Summary {
+pub(crate) struct ReplaySummary {
     pub(crate) policy: &'static str,
     pub(crate) budget_bytes: u64,
     /// Where the budget stands between the least one (0) and the sum of the peaks (1).
@@ -65,7 +65,7 @@ impl JobSummary {
     }
 }
 
-impl Summary {
+impl ReplaySummary {
     pub(crate) fn new(outcome: &Outcome, needs: &Needs, config: &ReplayConfig) -> Self {
         let figures = Figures::new(outcome, needs);
         let jobs = outcome.jobs.iter().zip(&needs.solos).zip(&figures.relative);
