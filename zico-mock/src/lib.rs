@@ -66,26 +66,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod bundled;
-mod clock;
 mod device;
-mod error;
-mod faulty;
-mod handles;
-mod memory;
-mod operation;
-mod oracle;
 pub mod replay;
-mod timeline;
 pub mod trace;
-mod violation;
 
-pub use clock::Utilisation;
-pub use device::MockDevice;
-pub use error::MockError;
-pub use faulty::{FaultPlan, Faulty, FaultyError};
-pub use handles::{Claim, MockConfig, MockEvent, MockMemory, MockRange, MockStream};
-pub use memory::Usage;
-pub use operation::{Calls, Operation, Operations};
-pub use oracle::Access;
-pub use violation::{Owner, Violation, ViolationKind};
+pub use device::{
+    Access, Calls, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError,
+    MockEvent, MockMemory, MockRange, MockStream, Operation, Operations, Owner, Usage, Utilisation,
+    Violation, ViolationKind,
+};
+pub use trace::bundled;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
 
-use crate::operation::{Calls, Operation, Operations};
+use super::operation::{Calls, Operation, Operations};
 
 /// Which calls are to fail, and how: any number of rules, the first that strikes a call decides.
 #[derive(Clone, Debug, Default)]

@@ -6,10 +6,10 @@ use std::fmt;
 
 use zico_core::{Bytes, Caps, Features};
 
+use super::memory::Span;
+use super::timeline::Position;
 #[cfg(doc)]
 use crate::MockDevice;
-use crate::memory::Span;
-use crate::timeline::Position;
 
 /// What a [`MockDevice`] is to be.
 #[derive(Clone, Copy, Debug)]

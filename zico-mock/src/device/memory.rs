@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use zico_core::{Addr, Bytes, Caps, Features};
 
-use crate::error::MockError;
+use super::error::MockError;
 
 /// Where the first range may begin, so that no valid address is small.
 const FIRST_ADDRESS: u64 = 1 << 40;

@@ -1,19 +1,33 @@
 //! The device in software: a handle on one lock around the timeline, the memory and the oracle.
 
+mod clock;
+mod error;
+mod faulty;
+mod handles;
+mod memory;
+mod operation;
+mod oracle;
+mod timeline;
+mod violation;
+
+pub use clock::Utilisation;
+pub use error::MockError;
+pub use faulty::{FaultPlan, Faulty, FaultyError};
+pub use handles::{Claim, MockConfig, MockEvent, MockMemory, MockRange, MockStream};
+pub use memory::Usage;
+pub use operation::{Calls, Operation, Operations};
+pub use oracle::Access;
+pub use violation::{Owner, Violation, ViolationKind};
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 
-use crate::clock::Utilisation;
-use crate::error::MockError;
-use crate::handles::{Claim, MockConfig, MockEvent, MockMemory, MockRange, MockStream};
-use crate::memory::{Space, Usage};
-use crate::operation::{Calls, Operation};
-use crate::oracle::{Access, Mark, Oracle};
-use crate::timeline::{Item, Timeline};
-use crate::violation::{Owner, Violation};
+use memory::Space;
+use oracle::{Mark, Oracle};
+use timeline::{Item, Timeline};
 
 /// A device in software. Clones are handles on the same device.
 ///

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use zico_core::{Addr, Bytes, Ticks};
 
-use crate::memory::{Piece, Space};
-use crate::violation::{Owner, Violation, ViolationKind};
+use super::memory::{Piece, Space};
+use super::violation::{Owner, Violation, ViolationKind};
 
 /// So many violations are kept word for word; the others are only counted.
 const KEPT: usize = 1_000;

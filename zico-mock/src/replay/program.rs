@@ -175,8 +175,8 @@ mod tests {
     use zico_core::{Bytes, Lifetime};
 
     use super::*;
-    use crate::bundled;
     use crate::trace::Iteration;
+    use crate::trace::bundled;
 
     fn alloc(block: u32, bytes: u64) -> Step {
         let (block, lifetime) = (BlockId::new(block), Lifetime::Iteration);

@@ -141,7 +141,7 @@ mod tests {
     use zico_core::{Lifetime, Ticks};
 
     use super::*;
-    use crate::bundled;
+    use crate::trace::bundled;
     use crate::trace::{BlockId, Iteration, Step};
 
     /// Five persistent blocks of 1 MiB, and iterations that take 10 MiB more, run and give them back.

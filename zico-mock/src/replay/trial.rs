@@ -144,8 +144,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
     use super::*;
-    use crate::bundled;
     use crate::replay::{Machine, PolicyKind, needs};
+    use crate::trace::bundled;
 
     #[test]
     fn fairness_is_between_one_nth_and_one() {

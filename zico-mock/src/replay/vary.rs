@@ -104,7 +104,7 @@ fn times(value: u64, factor: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundled;
+    use crate::trace::bundled;
 
     #[test]
     fn iterations_repeat_as_recorded_and_take_what_their_factors_say() {

@@ -3,12 +3,12 @@
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
-use crate::trace::{ReadError, Trace};
+use super::{ReadError, Trace};
 
 /// Names and files, in the order of the names.
 macro_rules! traces {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_bytes!(concat!("../traces/", $name, ".ztrace")))),*]
+        &[$(($name, include_bytes!(concat!("../../traces/", $name, ".ztrace")))),*]
     };
 }
 

@@ -18,6 +18,7 @@
 //!
 //! [`mod@format`] describes the files in which traces are kept.
 
+pub mod bundled;
 mod carrying;
 mod check;
 pub mod format;

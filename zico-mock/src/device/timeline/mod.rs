@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use zico_core::Ticks;
 
-use crate::clock::{Utilisation, WorkClock, WorkPoint};
+use super::clock::{Utilisation, WorkClock, WorkPoint};
 
 /// A place in a stream's queue: behind its first `position` items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
