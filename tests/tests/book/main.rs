@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 #![allow(clippy::panic, reason = "helpers of tests, where a panic is the report")]
 
+mod cycles;
 mod house;
 mod links;
 mod picture;
