@@ -1,14 +1,14 @@
 //! The worked example of a backend, `bring_your_own_device` of `zico-mock`, under the suite.
 
-#[path = "../../../zico-mock/examples/bring_your_own_device/host.rs"]
+#[path = "../../../../zico-mock/examples/bring_your_own_device/host.rs"]
 mod device;
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use zico_conformance::{Workload, check_all};
 use zico_core::{Bytes, Device, Passed, Ticks};
-use zico_tests::conformance::{Workload, check_all};
 
 use device::{Host, Stream};
 
@@ -70,6 +70,6 @@ fn memory_is_the_same_at_both_of_its_addresses() {
 /// What the book says of it.
 #[test]
 fn it_has_less_than_200_lines() {
-    let text = include_str!("../../../zico-mock/examples/bring_your_own_device/host.rs");
+    let text = include_str!("../../../../zico-mock/examples/bring_your_own_device/host.rs");
     assert!(text.lines().count() < 200);
 }

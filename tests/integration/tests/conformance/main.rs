@@ -8,9 +8,9 @@ mod host;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use broken::{Broken, Defect};
+use zico_conformance::{check_all, checks};
 use zico_core::{Bytes, Features};
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation};
-use zico_tests::conformance::{check_all, checks};
 
 fn mock() -> MockDevice {
     MockDevice::new(MockConfig::new(Bytes::mib(64))).unwrap()

@@ -1,11 +1,8 @@
-//! What the workspace's tests share: the conformance suite that any device has to pass, and a world
-//! in which a pool is checked after every call.
+//! What the workspace's tests share: random workloads, threads and interleavings of calls, and a model
+//! that checks a pool after every call.
 
 pub mod between;
-pub mod conformance;
-pub mod cuda;
 pub mod hook;
-pub mod patterns;
 pub mod schedules;
 pub mod storm;
 pub mod waves;
@@ -20,10 +17,10 @@ pub fn cases(usual: u32) -> u32 {
 /// The pages of the book whose code is compiled and run.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../../docs/embed.md")]
+    #[doc = include_str!("../../../docs/embed.md")]
     struct Embed;
-    #[doc = include_str!("../../docs/backend.md")]
+    #[doc = include_str!("../../../docs/backend.md")]
     struct Backend;
-    #[doc = include_str!("../../docs/policies.md")]
+    #[doc = include_str!("../../../docs/policies.md")]
     struct Policies;
 }

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zico_conformance::Workload;
 use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 use zico_mock::{MockDevice, MockError, MockEvent, MockMemory, MockRange, MockStream, Operation};
-use zico_tests::conformance::Workload;
 
 /// What is wrong with a [`Broken`] device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zico_core::{AllocError, Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request, Ticks};
 use zico_cuda::{CudaDevice, Options, Pattern, Probe, StreamId};
-use zico_tests::patterns::AnyError;
+use zico_gpu::patterns::AnyError;
 
 use crate::driver::on_driver;
 

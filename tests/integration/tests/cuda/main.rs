@@ -12,9 +12,9 @@ mod sharing;
 mod suite;
 
 use driver::on_driver;
+use zico_conformance::check_all;
 use zico_cuda::Options;
-use zico_tests::conformance::check_all;
-use zico_tests::cuda::CudaBench;
+use zico_gpu::CudaBench;
 
 fn bench() -> CudaBench {
     CudaBench::open(0, Options::new()).unwrap()
@@ -31,7 +31,7 @@ fn one_device_stands_all_checks_in_a_row_and_is_left_empty() {
     let test = "one_device_stands_all_checks_in_a_row_and_is_left_empty";
     let Some(log) = on_driver(test, &[], || {
         let device = bench();
-        for (name, check) in zico_tests::conformance::checks() {
+        for (name, check) in zico_conformance::checks() {
             println!("checking that {name}");
             check(&device);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zico_core::{Block, Bytes, Device, Pool};
 
 #[allow(dead_code, reason = "the example has parts that a storm does not use")]
-#[path = "../../../zico-mock/examples/bring_your_own_device/host.rs"]
+#[path = "../../../../zico-mock/examples/bring_your_own_device/host.rs"]
 mod host;
 
 use host::Host;

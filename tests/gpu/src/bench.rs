@@ -7,7 +7,7 @@ use zico_cuda::{
     CudaDevice, CudaError, CudaEvent, CudaMemory, CudaRange, Options, Probe, StreamId,
 };
 
-use crate::conformance::{Workload, must};
+use zico_conformance::{Workload, must};
 
 /// A CUDA device and kernels on it.
 pub struct CudaBench {

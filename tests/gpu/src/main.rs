@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use zico_conformance::checks;
 use zico_core::{
     Bytes, Class, Device, DeviceError, HandOver, Lifetime, Pool, PoolConfig, Request, Ticks,
 };
@@ -16,9 +17,8 @@ use zico_cuda::{
     CallCost, CudaDevice, CudaMemory, CudaRange, Options, Pattern, Share, discover, measure_calls,
     take_call_costs,
 };
-use zico_tests::conformance::checks;
-use zico_tests::cuda::CudaBench;
-use zico_tests::patterns::{Waves, share};
+use zico_gpu::CudaBench;
+use zico_gpu::patterns::{Waves, share};
 
 type Done = Result<(), Box<dyn Error + Send + Sync>>;
 

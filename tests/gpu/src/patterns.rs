@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use zico_core::{Block, Bytes, Counts, HandOver, Job, Lifetime, Pool, PoolConfig, Request, Ticks};
 use zico_cuda::{CudaDevice, Pattern, StreamId};
 
-use crate::cuda::CudaBench;
+use crate::bench::CudaBench;
 
 /// How often a thread that waits looks at the fences.
 const LOOK: Duration = Duration::from_micros(200);

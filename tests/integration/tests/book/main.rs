@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// The workspace.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 fn read(path: &Path) -> String {

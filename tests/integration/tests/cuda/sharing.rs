@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use zico_core::{Bytes, Device, HandOver, Ticks};
 use zico_cuda::{CudaDevice, CudaError, Options, Pattern, Share};
-use zico_tests::cuda::CudaBench;
-use zico_tests::patterns::{Waves, share};
+use zico_gpu::CudaBench;
+use zico_gpu::patterns::{Waves, share};
 
 use crate::bench;
 use crate::driver::on_driver;
