@@ -99,8 +99,11 @@ pub fn check_all<D: Workload>(make: impl Fn() -> D) {
     }
 }
 
-/// The value of a call that has to succeed.
-pub(crate) fn must<T, E: fmt::Display>(result: Result<T, E>, what: &str) -> T {
+/// The value of a call that has to succeed; `what` names the call.
+///
+/// # Panics
+/// If it failed.
+pub fn must<T, E: fmt::Display>(result: Result<T, E>, what: &str) -> T {
     result.unwrap_or_else(|error| panic!("{what} must succeed: {error}"))
 }
 

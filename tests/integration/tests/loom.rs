@@ -59,8 +59,8 @@ fn wait(pool: &Pool<MockDevice>, seen: u32) {
 
 fn all_came_back(device: &MockDevice, pool: Pool<MockDevice>) {
     pool.poll().unwrap();
-    let books = pool.snapshot();
-    assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+    let snapshot = pool.snapshot();
+    assert!(snapshot.jobs.is_empty() && snapshot.free == snapshot.held, "{snapshot}");
     drop(pool);
     assert_eq!((device.usage().physical, device.usage().ranges), (Bytes::ZERO, 0));
     assert_eq!(device.violation_count(), 0);
@@ -288,8 +288,8 @@ fn two_threads_poll_one_fence() {
         let polling = thread::spawn(move || other.poll().unwrap());
         pool.poll().unwrap();
         polling.join().unwrap();
-        let books = pool.snapshot();
-        assert_eq!((books.free, books.jobs[0].held.draining), (REGION, REGION));
+        let snapshot = pool.snapshot();
+        assert_eq!((snapshot.free, snapshot.jobs[0].held.draining), (REGION, REGION));
         device.run_until_idle();
         pool.poll().unwrap();
         assert_eq!(pool.snapshot().free, Bytes::new(2 * REGION.value()));
@@ -327,8 +327,8 @@ fn a_job_leaves_while_its_parked_block_is_in_hand() {
         assert_eq!(pool.snapshot().free, Bytes::ZERO, "the side stream still uses it");
         device.run_until_idle();
         pool.poll().unwrap();
-        let books = pool.snapshot();
-        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+        let snapshot = pool.snapshot();
+        assert!(snapshot.jobs.is_empty() && snapshot.free == snapshot.held, "{snapshot}");
     });
 }
 

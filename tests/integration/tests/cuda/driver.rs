@@ -69,13 +69,6 @@ pub(crate) fn folder_with(name: &str, library: &Path) -> PathBuf {
     folder
 }
 
-/// A program that finds the driver.
-pub(crate) fn program(path: &str) -> Command {
-    let mut program = Command::new(path);
-    program.env("LD_LIBRARY_PATH", folder());
-    program
-}
-
 /// The folder with the driver, which cargo has built beside this test.
 fn folder() -> PathBuf {
     let tests = std::env::current_exe().unwrap();

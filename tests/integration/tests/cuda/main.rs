@@ -9,7 +9,6 @@ mod discovery;
 mod driver;
 mod faults;
 mod sharing;
-mod suite;
 
 use driver::on_driver;
 use zico_conformance::check_all;

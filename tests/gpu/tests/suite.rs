@@ -1,11 +1,35 @@
 //! The suite for machines with a GPU, on the driver in software: it passes, and it can fail.
 
-use crate::driver::program;
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A folder with the driver as `libcuda.so`. Cargo builds the driver beside this test.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let driver = std::env::current_exe().unwrap().with_file_name("libzico_cuda_driver.so");
+        assert!(driver.exists(), "no {}: a dependency of this test", driver.display());
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("driver");
+        fs::create_dir_all(&folder).unwrap();
+        // Another process of this test may run.
+        let link = folder.join(std::process::id().to_string());
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(driver, &link).unwrap();
+        fs::rename(link, folder.join("libcuda.so")).unwrap();
+        folder
+    })
+}
 
 /// The exit code and the output of `zico-gpu`.
 fn suite(arguments: &[&str], settings: &[(&str, &str)]) -> (Option<i32>, String) {
-    let mut program = program(env!("CARGO_BIN_EXE_zico-gpu"));
-    program.args(arguments).env("ZICO_GPU_ITERATIONS", "5").envs(settings.iter().copied());
+    let mut program = Command::new(env!("CARGO_BIN_EXE_zico-gpu"));
+    program.env("LD_LIBRARY_PATH", folder()).env("ZICO_GPU_ITERATIONS", "5");
+    program.args(arguments).envs(settings.iter().copied());
     let output = program.output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
