@@ -8,13 +8,13 @@ use std::time::Instant;
 use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
 
 use crate::abi::{AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY};
-use crate::books::{Blocked, Books};
 use crate::context::{Context, Entered};
 use crate::discover;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::events::{self, CudaEvent};
 use crate::inner::{Inner, size};
+use crate::registry::{Blocked, Registry};
 use crate::streams::{Stream, StreamId, Streams};
 
 /// How a [`CudaDevice`] is to be.
@@ -104,7 +104,7 @@ impl CudaDevice {
             caps: Caps::new(granularity, capacity, Features::ALIASES),
             shareable: options.shareable,
             started: Instant::now(),
-            books: Mutex::new(Books::new(granularity.value())),
+            registry: Mutex::new(Registry::new(granularity.value())),
             streams: Streams::new(id),
             spare_events: Mutex::default(),
             context,
@@ -189,9 +189,9 @@ impl CudaDevice {
         self.inner.shareable
     }
 
-    /// The books' entry for memory that the driver has given out.
+    /// The registry' entry for memory that the driver has given out.
     pub(crate) fn enter_memory(&self, handle: u64, len: Bytes) -> CudaMemory {
-        let key = self.inner.books().add_memory(handle, len.value());
+        let key = self.inner.registry().add_memory(handle, len.value());
         CudaMemory { device: self.inner.id, key }
     }
 
@@ -199,17 +199,17 @@ impl CudaDevice {
     #[cfg(unix)]
     pub(crate) fn handle(&self, memory: &CudaMemory) -> Result<u64, CudaError> {
         self.same(memory.device, "memory")?;
-        self.inner.books().handle(memory.key)
+        self.inner.registry().handle(memory.key)
     }
 
     /// Whether a length is one of memory.
     pub(crate) fn check_length(&self, len: Bytes) -> Result<(), CudaError> {
-        self.inner.books().check_length(len)
+        self.inner.registry().check_length(len)
     }
 
     /// Whether all of `len` bytes from `addr` are mapped.
     pub(crate) fn check_mapped(&self, addr: Addr, len: Bytes) -> Result<(), CudaError> {
-        self.inner.books().is_mapped(addr, len)
+        self.inner.registry().is_mapped(addr, len)
     }
 
     fn same(&self, device: u64, what: &'static str) -> Result<(), CudaError> {
@@ -219,10 +219,10 @@ impl CudaDevice {
     /// Tries again until no mapping that was left over is in the way.
     fn unblocked<T>(
         &self,
-        mut call: impl FnMut(&mut Books) -> Result<T, Blocked>,
+        mut call: impl FnMut(&mut Registry) -> Result<T, Blocked>,
     ) -> Result<T, CudaError> {
         loop {
-            let blocked = call(&mut self.inner.books());
+            let blocked = call(&mut self.inner.registry());
             match blocked {
                 Ok(done) => return Ok(done),
                 Err(Blocked::Refused(error)) => return Err(error),
@@ -262,7 +262,7 @@ impl Device for CudaDevice {
         }
         let _entered = self.enter()?;
         let range = self.inner.reserve(len.value(), align.value())?;
-        self.inner.books().add_range(range);
+        self.inner.registry().add_range(range);
         Ok(CudaRange { device: self.inner.id, base: range.base })
     }
 
@@ -273,11 +273,11 @@ impl Device for CudaDevice {
     fn release(&self, range: CudaRange) -> Result<(), Refused<CudaRange, CudaError>> {
         let released = self.same(range.device, "range").and_then(|()| {
             let _entered = self.enter()?;
-            let entry = self.unblocked(|books| books.release(range.base))?;
+            let entry = self.unblocked(|registry| registry.release(range.base))?;
             let (start, len) = entry.reserved;
             self.inner
                 .free_addresses(start, len)
-                .inspect_err(|_| self.inner.books().add_range(entry))
+                .inspect_err(|_| self.inner.registry().add_range(entry))
         });
         released.map_err(|error| Refused { resource: range, error })
     }
@@ -296,10 +296,10 @@ impl Device for CudaDevice {
     fn destroy(&self, memory: CudaMemory) -> Result<(), Refused<CudaMemory, CudaError>> {
         let destroyed = self.same(memory.device, "memory").and_then(|()| {
             let _entered = self.enter()?;
-            let handle = self.unblocked(|books| books.destroy(memory.key))?;
-            // SAFETY: the handle is live, and given up once: the books forget it below.
+            let handle = self.unblocked(|registry| registry.destroy(memory.key))?;
+            // SAFETY: the handle is live, and given up once: the registry forget it below.
             unsafe { self.inner.context.driver.release(handle) }?;
-            self.inner.books().destroyed(memory.key);
+            self.inner.registry().destroyed(memory.key);
             Ok(())
         });
         destroyed.map_err(|error| Refused { resource: memory, error })
@@ -310,19 +310,19 @@ impl Device for CudaDevice {
         memory.iter().try_for_each(|memory| self.same(memory.device, "memory"))?;
         let _entered = self.enter()?;
         let keys: Vec<u64> = memory.iter().map(|memory| memory.key).collect();
-        let pieces = self.unblocked(|books| books.map(range.base, at, &keys))?;
+        let pieces = self.unblocked(|registry| registry.map(range.base, at, &keys))?;
         self.inner.map(&pieces)
     }
 
     fn unmap(&self, range: &CudaRange, at: Bytes, len: Bytes) -> Result<(), CudaError> {
         self.same(range.device, "range")?;
         let _entered = self.enter()?;
-        let place = self.inner.books().unmap(range.base, at, len)?;
+        let place = self.inner.registry().unmap(range.base, at, len)?;
         let unmapped = self.inner.unmap(place);
-        let mut books = self.inner.books();
+        let mut registry = self.inner.registry();
         match &unmapped {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.mapped(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.mapped(place),
         }
         unmapped
     }

@@ -1,4 +1,4 @@
-//! What handles on a device share, and the driver's calls on memory, each with its part of the books.
+//! What handles on a device share, and the driver's calls on memory, each with its part of the registry.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -6,9 +6,9 @@ use std::time::Instant;
 use zico_core::{Bytes, Caps};
 
 use crate::abi::{AccessDesc, Opaque};
-use crate::books::{Books, Place, Range};
 use crate::context::Context;
 use crate::error::CudaError;
+use crate::registry::{Place, Registry, Reservation};
 use crate::streams::Streams;
 
 pub(crate) struct Inner {
@@ -16,7 +16,7 @@ pub(crate) struct Inner {
     pub(crate) caps: Caps,
     pub(crate) shareable: bool,
     pub(crate) started: Instant,
-    pub(crate) books: Mutex<Books>,
+    pub(crate) registry: Mutex<Registry>,
     pub(crate) streams: Streams,
     pub(crate) spare_events: Mutex<Vec<Opaque>>,
     /// Last, because what is of a context goes before it.
@@ -25,8 +25,8 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// A thread that panicked while it held the lock did so between two whole entries.
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn spare_events(&self) -> MutexGuard<'_, Vec<Opaque>> {
@@ -35,14 +35,14 @@ impl Inner {
 
     /// Reserves addresses. A driver may take the alignment for a wish; then a longer range is
     /// reserved, in which there is an aligned one.
-    pub(crate) fn reserve(&self, len: u64, align: u64) -> Result<Range, CudaError> {
+    pub(crate) fn reserve(&self, len: u64, align: u64) -> Result<Reservation, CudaError> {
         let base = self.reserve_addresses(len, align)?;
-        let range = Range { base, len, reserved: (base, len) };
+        let range = Reservation { base, len, reserved: (base, len) };
         if base.is_multiple_of(align) {
             return Ok(range);
         }
         // What is not taken back now is when the device ends.
-        self.free_addresses(base, len).inspect_err(|_| self.books().add_range(range))?;
+        self.free_addresses(base, len).inspect_err(|_| self.registry().add_range(range))?;
         let Some(longer) = len.checked_add(align) else {
             return Err(CudaError::BeyondRange {
                 at: Bytes::new(align),
@@ -51,7 +51,7 @@ impl Inner {
             });
         };
         let start = self.reserve_addresses(longer, 0)?;
-        Ok(Range { base: start.next_multiple_of(align), len, reserved: (start, longer) })
+        Ok(Reservation { base: start.next_multiple_of(align), len, reserved: (start, longer) })
     }
 
     fn reserve_addresses(&self, len: u64, align: u64) -> Result<u64, CudaError> {
@@ -62,11 +62,11 @@ impl Inner {
     }
 
     pub(crate) fn free_addresses(&self, start: u64, len: u64) -> Result<(), CudaError> {
-        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the books say.
+        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the registry say.
         unsafe { self.context.driver.free_addresses(start, size(len)) }
     }
 
-    /// Maps pieces of memory where the books have places for them, side by side: all or none. Access is
+    /// Maps pieces of memory where the registry have places for them, side by side: all or none. Access is
     /// given once for all of them.
     pub(crate) fn map(&self, pieces: &[(Place, u64)]) -> Result<(), CudaError> {
         let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else {
@@ -74,11 +74,11 @@ impl Inner {
         };
         let Context { driver, device, .. } = self.context;
         for (i, &(place, handle)) in pieces.iter().enumerate() {
-            // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
+            // SAFETY: the place lies in a range of ours and is free, as the registry say; the handle is
             // live and of this length. The flags have to be zero.
             let mapped = unsafe { driver.map(place.start, size(place.len), 0, handle, 0) };
             if let Err(error) = mapped {
-                self.books().unmapped(place.up_to(last));
+                self.registry().unmapped(place.up_to(last));
                 if let Some(&(before, _)) = pieces[..i].last() {
                     self.take_back(first.up_to(before));
                 }
@@ -93,24 +93,24 @@ impl Inner {
             self.take_back(all);
             return Err(error);
         }
-        self.books().mapped(all);
+        self.registry().mapped(all);
         Ok(())
     }
 
     /// Undoes mappings that have been made. What cannot be undone now is left over.
     fn take_back(&self, place: Place) {
         let back = self.unmap(place);
-        let mut books = self.books();
+        let mut registry = self.registry();
         match back {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.left_over(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.left_over(place),
         }
     }
 
     /// One call, also for several mappings side by side, as in NVIDIA's samples
     /// (`simpleFreeMultiDeviceMmap`): so it fails as a whole.
     pub(crate) fn unmap(&self, place: Place) -> Result<(), CudaError> {
-        // SAFETY: the place is that of whole mappings, as the books say. That no enqueued work uses
+        // SAFETY: the place is that of whole mappings, as the registry say. That no enqueued work uses
         // them is the contract of the caller; the driver reports work that does as a fault of the
         // device. No host memory is concerned: nothing in Rust refers to these addresses.
         unsafe { self.context.driver.unmap(place.start, size(place.len)) }
@@ -118,14 +118,14 @@ impl Inner {
 
     /// Takes a left-over mapping away.
     pub(crate) fn take_away(&self, place: Place) -> Result<(), CudaError> {
-        if !self.books().claim_left_over(place) {
+        if !self.registry().claim_left_over(place) {
             return Ok(());
         }
         let gone = self.unmap(place);
-        let mut books = self.books();
+        let mut registry = self.registry();
         match &gone {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.left_over(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.left_over(place),
         }
         gone
     }
@@ -136,7 +136,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let Ok(entered) = again(|| self.context.enter()) else { return };
         let driver = self.context.driver;
-        let (mappings, memories, ranges) = self.books().take_all();
+        let (mappings, memories, ranges) = self.registry().take_all();
         if !mappings.is_empty() {
             // Work may still use what somebody has left behind.
             // SAFETY: the context is current.
@@ -146,7 +146,7 @@ impl Drop for Inner {
             let _ = again(|| self.unmap(place));
         }
         for handle in memories {
-            // SAFETY: the handle is live, and taken out of the books.
+            // SAFETY: the handle is live, and taken out of the registry.
             let _ = again(|| unsafe { driver.release(handle) });
         }
         for (start, len) in ranges {

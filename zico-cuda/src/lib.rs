@@ -43,7 +43,6 @@
 //! * All `unsafe` of zico is in this crate, where it speaks to the driver.
 
 mod abi;
-mod books;
 mod context;
 mod costs;
 mod device;
@@ -53,6 +52,7 @@ mod error;
 mod events;
 mod inner;
 mod probe;
+mod registry;
 #[cfg(unix)]
 mod share;
 mod streams;

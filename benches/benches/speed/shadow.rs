@@ -101,19 +101,19 @@ impl Talcum {
 }
 
 /// A block, and its granules.
-type Sized = (NonNull<u8>, u32);
+type SizedBlock = (NonNull<u8>, u32);
 
 impl Allocator for Talcum {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         // SAFETY: the size is not zero.
         Some((unsafe { self.inner.allocate(layout(granules)?) }?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.deallocate(handle.as_ptr(), layout) };
@@ -139,15 +139,15 @@ impl LinkedList {
 }
 
 impl Allocator for LinkedList {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         Some((self.inner.allocate_first_fit(layout(granules)?).ok()?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.deallocate(handle, layout) };
@@ -173,15 +173,15 @@ impl Buddy {
 }
 
 impl Allocator for Buddy {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         Some((self.inner.alloc(layout(granules)?).ok()?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.dealloc(handle, layout) };

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, JobConfig, Pool, Request, Ticks};
 
 use super::outcome::{JobOutcome, Span};
-use super::pace::Pace;
 use super::program::{Op, Program};
+use super::progress::Progress;
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
 use crate::{Claim, MockDevice, MockStream};
@@ -56,7 +56,7 @@ pub(super) struct Actor<'t> {
     /// It marks its iterations.
     marks: bool,
     wanted: u64,
-    pace: Pace,
+    progress: Progress,
     outcome: JobOutcome,
 }
 
@@ -89,7 +89,7 @@ impl<'t> Actor<'t> {
             last_on: 0,
             marks: !config.detect,
             wanted: config.iterations,
-            pace: Pace::default(),
+            progress: Progress::default(),
             outcome: JobOutcome::new(name),
         })
     }
@@ -163,7 +163,7 @@ impl<'t> Actor<'t> {
 
     /// The device has finished launches, maybe of this job.
     pub(super) fn completed(&mut self, now: Ticks) {
-        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
+        self.outcome.iterations += self.progress.finish(self.device.completed(self.stream));
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
         }
@@ -176,7 +176,7 @@ impl<'t> Actor<'t> {
 
     /// Iterations done, and the share that is done of the one under way.
     fn iterations_done(&self) -> f64 {
-        self.outcome.iterations as f64 + self.pace.share()
+        self.outcome.iterations as f64 + self.progress.share()
     }
 
     /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
@@ -237,7 +237,7 @@ impl<'t> Actor<'t> {
             Some(Ok(Begin::Started)) => {
                 self.waited(since, now);
                 self.outcome.spans.push(Span { asked: since, began: now, ended: None });
-                self.pace.begin(work);
+                self.progress.begin(work);
                 Done::Yes
             }
             Some(Ok(Begin::Wait(_))) => Done::Wait(State::Pool),
@@ -284,7 +284,7 @@ impl<'t> Actor<'t> {
         let off = 1.0 + self.machine.jitter * (2.0 * self.random.f64() - 1.0);
         let work = self.machine.scaled(recorded, off);
         self.device.launch(self.stream, work, self.machine.utilisation)?;
-        self.pace.launch(recorded);
+        self.progress.launch(recorded);
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
     }
 
@@ -299,7 +299,7 @@ impl<'t> Actor<'t> {
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
-        self.outcome.iterations += self.pace.end();
+        self.outcome.iterations += self.progress.end();
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 

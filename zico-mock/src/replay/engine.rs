@@ -129,12 +129,13 @@ impl<'t> Replay<'t> {
         let total = self.actors.iter().map(Actor::iterations).sum();
         let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
         let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };
-        let (job, books) = (self.actors[job].name().to_owned(), self.pool.snapshot().to_string());
-        Err(ReplayError::Starved { job, books })
+        let (job, snapshot) =
+            (self.actors[job].name().to_owned(), self.pool.snapshot().to_string());
+        Err(ReplayError::Starved { job, snapshot })
     }
 
     fn deadlock(&self) -> ReplayError {
-        ReplayError::Deadlock { at: self.now(), books: self.pool.snapshot().to_string() }
+        ReplayError::Deadlock { at: self.now(), snapshot: self.pool.snapshot().to_string() }
     }
 
     /// Lets those who wait for the pool look again if it has changed.

@@ -15,9 +15,9 @@ mod actor;
 mod engine;
 mod machine;
 mod outcome;
-mod pace;
 mod policies;
 mod program;
+mod progress;
 mod solo;
 mod trial;
 mod vary;
@@ -104,20 +104,20 @@ pub enum ReplayError {
     #[error("the pool refused a free")]
     Free(#[from] FreeError),
     /// A job waits for ever while the others go on: a breach of promise I5.
-    #[error("{job} has waited while the other jobs did {PATIENCE} iterations:\n{books}")]
+    #[error("{job} has waited while the other jobs did {PATIENCE} iterations:\n{snapshot}")]
     Starved {
         /// The job.
         job: String,
-        /// The pool's books.
-        books: String,
+        /// The pool's snapshot.
+        snapshot: String,
     },
     /// Every job waits and nothing can happen any more: a breach of promise I4.
-    #[error("at {at} every job waits and the device has nothing left to do:\n{books}")]
+    #[error("at {at} every job waits and the device has nothing left to do:\n{snapshot}")]
     Deadlock {
         /// When.
         at: Ticks,
-        /// The pool's books.
-        books: String,
+        /// The pool's snapshot.
+        snapshot: String,
     },
 }
 

@@ -20,7 +20,7 @@ pub enum Trial {
     },
     /// Jobs waited for ever: a breach of the promises that there is no deadlock and no starvation.
     Stuck {
-        /// Who waited, and the pool's books.
+        /// Who waited, and the pool's snapshot.
         reason: String,
     },
 }

@@ -341,8 +341,8 @@ impl Run<'_> {
         self.device.run_until_idle();
         self.poll()?;
         self.check()?;
-        let books = self.pool.snapshot();
-        if !books.jobs.is_empty() || books.free != books.held {
+        let snapshot = self.pool.snapshot();
+        if !snapshot.jobs.is_empty() || snapshot.free != snapshot.held {
             return Err(self.failure(Kind::Leftover, "all have left".to_owned()));
         }
         let Run { device, pool, outcome, .. } = self;

@@ -87,7 +87,7 @@ pub struct Script {
 
 /// What all jobs of a run have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Taste {
+pub(super) struct Common {
     /// All blocks are whole regions, so that what is held can be counted exactly.
     pub(super) whole: bool,
 }
@@ -101,7 +101,7 @@ enum Wave {
 
 struct Writer<'r> {
     rng: &'r mut Rng,
-    taste: Taste,
+    common: Common,
     ops: Vec<Op>,
     slots: usize,
     /// Of 8 requests so many do not say how long they live.
@@ -110,14 +110,14 @@ struct Writer<'r> {
 
 impl Script {
     /// A job's program.
-    pub(super) fn draw(rng: &mut Rng, taste: Taste) -> Self {
+    pub(super) fn draw(rng: &mut Rng, common: Common) -> Self {
         let marks = match rng.u8(..32) {
             0..2 => Marks::Detected,
             2..6 => Marks::Never,
             _ => Marks::Marked,
         };
         let learned = [0, 0, 8, 3][rng.usize(..4)];
-        let mut writer = Writer { rng, taste, ops: Vec::new(), slots: 0, learned };
+        let mut writer = Writer { rng, common, ops: Vec::new(), slots: 0, learned };
         let dies = writer.program(marks);
         let Writer { rng, ops, .. } = writer;
         let ending = match rng.u8(..8) {
@@ -262,7 +262,7 @@ impl Writer<'_> {
     }
 
     fn size(&mut self) -> Bytes {
-        if self.taste.whole {
+        if self.common.whole {
             return regions(self.rng.u64(1..=3));
         }
         Bytes::new(match self.rng.u8(..3) {

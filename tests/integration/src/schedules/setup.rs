@@ -9,7 +9,7 @@ use zico_core::{Features, HandOver};
 use zico_mock::replay::PolicyKind;
 
 use super::bound::{Most, enough};
-use super::script::{Ending, Marks, Op, Script, Taste};
+use super::script::{Common, Ending, Marks, Op, Script};
 use crate::waves::Reckless;
 
 /// The jobs and the pool of one run.
@@ -44,10 +44,10 @@ impl Setup {
     #[must_use]
     pub fn draw(seed: u64, jobs: RangeInclusive<usize>) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let taste = Taste { whole: rng.u8(..3) > 0 };
+        let common = Common { whole: rng.u8(..3) > 0 };
         // Two and three are the most telling.
         let count = rng.usize(jobs.clone()).min(rng.usize(jobs));
-        let scripts = (0..count).map(|_| Script::draw(&mut rng, taste)).collect();
+        let scripts = (0..count).map(|_| Script::draw(&mut rng, common)).collect();
         let kinds = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_every_peak());
         let kinds: Vec<PolicyKind> = kinds.collect();
         let policy = match rng.u8(..8) {

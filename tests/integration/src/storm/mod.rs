@@ -63,7 +63,7 @@ pub struct Report {
 }
 
 /// What all threads share.
-pub(crate) struct Sky {
+pub(crate) struct Shared {
     pub(crate) storm: Storm,
     pub(crate) bench: Bench,
     pub(crate) pool: Pool<Dev>,
@@ -81,7 +81,7 @@ pub(crate) struct Sky {
     pending: Vec<Mutex<(String, Instant)>>,
 }
 
-impl Sky {
+impl Shared {
     /// Something went wrong.
     pub(crate) fn wrong(&self, text: String) {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +144,7 @@ impl Storm {
         let pool = pool.map_err(|error| error.to_string())?;
         let pending = (0..self.jobs * self.threads)
             .map(|_| Mutex::new((String::from("has yet to start"), Instant::now())));
-        let sky = Arc::new(Sky {
+        let shared = Arc::new(Shared {
             storm: self,
             bench,
             pool,
@@ -159,109 +159,111 @@ impl Storm {
         });
         let mut threads = Vec::new();
         for job in 0..self.jobs {
-            let tenant = Arc::new(Tenant::join(&sky, job)?);
+            let tenant = Arc::new(Tenant::join(&shared, job)?);
             for thread in 0..self.threads {
-                let (sky, tenant) = (sky.clone(), tenant.clone());
-                threads.push(thread::spawn(move || tenant.thread(&sky, thread)));
+                let (shared, tenant) = (shared.clone(), tenant.clone());
+                threads.push(thread::spawn(move || tenant.thread(&shared, thread)));
             }
         }
-        let weather = thread::spawn({
-            let sky = sky.clone();
-            move || weather(&sky)
+        let disturbing = thread::spawn({
+            let shared = shared.clone();
+            move || disturb(&shared)
         });
-        watch(&sky, &threads)?;
+        watch(&shared, &threads)?;
         for thread in threads {
             if thread.join().is_err() {
-                return Err(sky.tell("a thread panicked"));
+                return Err(shared.tell("a thread panicked"));
             }
         }
-        if weather.join().is_err() {
-            return Err(sky.tell("the thread that polls panicked"));
+        if disturbing.join().is_err() {
+            return Err(shared.tell("the thread that polls panicked"));
         }
-        all_came_back(&sky)
+        all_came_back(&shared)
     }
 }
 
 /// Watches the threads until all have ended, or none goes on.
-fn watch(sky: &Sky, threads: &[thread::JoinHandle<()>]) -> Result<(), String> {
+fn watch(shared: &Shared, threads: &[thread::JoinHandle<()>]) -> Result<(), String> {
     let (began, mut last, mut seen) = (Instant::now(), Instant::now(), 0);
     while threads.iter().any(|thread| !thread.is_finished()) {
         thread::sleep(Duration::from_millis(5));
-        if began.elapsed() > sky.storm.time {
-            sky.over.store(true, Ordering::SeqCst);
+        if began.elapsed() > shared.storm.time {
+            shared.over.store(true, Ordering::SeqCst);
         }
-        let calls = sky.calls.load(Ordering::Relaxed);
+        let calls = shared.calls.load(Ordering::Relaxed);
         if calls != seen {
             (seen, last) = (calls, Instant::now());
         }
-        if let Some(text) = sky.has_gone_wrong() {
-            return Err(sky.tell(&text));
+        if let Some(text) = shared.has_gone_wrong() {
+            return Err(shared.tell(&text));
         }
-        if last.elapsed() > sky.storm.patience {
+        if last.elapsed() > shared.storm.patience {
             let text =
                 format!("no call has returned for {:?}, after {calls} calls", last.elapsed());
-            return Err(sky.tell(&text));
+            return Err(shared.tell(&text));
         }
     }
-    sky.has_gone_wrong().map_or(Ok(()), |text| Err(sky.tell(&text)))
+    shared.has_gone_wrong().map_or(Ok(()), |text| Err(shared.tell(&text)))
 }
 
 /// Polls, trims, changes the budget, and mutes streams, until the storm is over.
-fn weather(sky: &Sky) {
-    let mut rng = Rng::with_seed(sky.storm.seed ^ 0x3ea);
-    let budget = sky.storm.budget();
-    while !sky.over.load(Ordering::SeqCst) {
-        let _ = sky.pool.poll();
+fn disturb(shared: &Shared) {
+    let mut rng = Rng::with_seed(shared.storm.seed ^ 0x3ea);
+    let budget = shared.storm.budget();
+    while !shared.over.load(Ordering::SeqCst) {
+        let _ = shared.pool.poll();
         match rng.u8(..64) {
-            0 => drop(sky.pool.trim(Bytes::new(rng.u64(..budget.value())))),
+            0 => drop(shared.pool.trim(Bytes::new(rng.u64(..budget.value())))),
             1 => {
                 let more = Bytes::new(rng.u64(..budget.value() / 2));
-                let _ = sky.pool.set_budget(budget.saturating_add(more));
+                let _ = shared.pool.set_budget(budget.saturating_add(more));
             }
-            2 | 3 if sky.storm.mute => {
-                let job = rng.usize(..sky.storm.jobs);
-                sky.mutes[job].fetch_add(1, Ordering::SeqCst);
-                sky.bench.mute(&sky.pool, job, true);
+            2 | 3 if shared.storm.mute => {
+                let job = rng.usize(..shared.storm.jobs);
+                shared.mutes[job].fetch_add(1, Ordering::SeqCst);
+                shared.bench.mute(&shared.pool, job, true);
                 thread::sleep(Duration::from_micros(rng.u64(..3000)));
-                sky.bench.mute(&sky.pool, job, false);
+                shared.bench.mute(&shared.pool, job, false);
             }
-            4 => drop(sky.pool.snapshot().to_string()),
+            4 => drop(shared.pool.snapshot().to_string()),
             _ => {}
         }
-        let status = sky.pool.budget_status();
+        let status = shared.pool.budget_status();
         if status.held > status.target.saturating_add(status.pending) {
-            sky.wrong(format!("more is held than may be: {status:?}"));
+            shared.wrong(format!("more is held than may be: {status:?}"));
         }
-        if sky.bench.wrong() > 0 {
-            sky.wrong(format!("{} patterns were other than written", sky.bench.wrong()));
+        if shared.bench.wrong() > 0 {
+            shared.wrong(format!("{} patterns were other than written", shared.bench.wrong()));
         }
         thread::sleep(Duration::from_micros(100));
     }
 }
 
 /// All jobs have left: so has their memory, once the device has passed their work.
-fn all_came_back(sky: &Arc<Sky>) -> Result<Report, String> {
+fn all_came_back(shared: &Arc<Shared>) -> Result<Report, String> {
     let began = Instant::now();
     loop {
-        sky.pool.poll().map_err(|error| sky.tell(&error.to_string()))?;
-        let books = sky.pool.snapshot();
-        if books.jobs.is_empty() && books.free == books.held {
+        shared.pool.poll().map_err(|error| shared.tell(&error.to_string()))?;
+        let snapshot = shared.pool.snapshot();
+        if snapshot.jobs.is_empty() && snapshot.free == snapshot.held {
             break;
         }
-        if began.elapsed() > sky.storm.patience {
-            return Err(sky.tell("all jobs have left, and not all has come back"));
+        if began.elapsed() > shared.storm.patience {
+            return Err(shared.tell("all jobs have left, and not all has come back"));
         }
         thread::sleep(Duration::from_millis(1));
     }
-    if sky.bench.wrong() > 0 {
-        return Err(sky.tell(&format!("{} patterns were other than written", sky.bench.wrong())));
+    if shared.bench.wrong() > 0 {
+        return Err(
+            shared.tell(&format!("{} patterns were other than written", shared.bench.wrong()))
+        );
     }
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     Ok(Report {
-        calls: get(&sky.calls),
-        iterations: get(&sky.iterations),
-        joins: get(&sky.joins),
-        patterns: sky.bench.patterns(),
-        told: get(&sky.told),
+        calls: get(&shared.calls),
+        iterations: get(&shared.iterations),
+        joins: get(&shared.joins),
+        patterns: shared.bench.patterns(),
+        told: get(&shared.told),
     })
 }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use zico_core::{AllocError, BeginError, Block, Bytes, Job, JobConfig, Lifetime, Request};
 
 use super::bench::{Dev, Stream};
-use super::{REGION, Sky};
+use super::{REGION, Shared};
 
 /// How often a thread that waits looks at the fences, where there are no more than eight.
 const LOOK: Duration = Duration::from_micros(200);
@@ -39,7 +39,7 @@ struct Live {
 
 /// One thread of it.
 struct Worker<'a> {
-    sky: &'a Sky,
+    shared: &'a Shared,
     tenant: &'a Tenant,
     /// Of all threads.
     number: usize,
@@ -49,25 +49,25 @@ struct Worker<'a> {
 
 impl Tenant {
     /// Joins.
-    pub(crate) fn join(sky: &Sky, number: usize) -> Result<Self, String> {
+    pub(crate) fn join(shared: &Shared, number: usize) -> Result<Self, String> {
         let tenant = Self {
             number,
-            stream: sky.bench.add_stream(true),
-            side: sky.bench.add_stream(false),
+            stream: shared.bench.add_stream(true),
+            side: shared.bench.add_stream(false),
             job: Mutex::new(None),
             stay: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             carried: AtomicU64::new(0),
-            gate: Barrier::new(sky.storm.threads),
+            gate: Barrier::new(shared.storm.threads),
         };
-        tenant.enter(sky).map_err(|error| format!("job {number} cannot join: {error}"))?;
+        tenant.enter(shared).map_err(|error| format!("job {number} cannot join: {error}"))?;
         Ok(tenant)
     }
 
-    fn enter(&self, sky: &Sky) -> Result<(), String> {
+    fn enter(&self, shared: &Shared) -> Result<(), String> {
         let config = JobConfig::new(format!("job {}", self.number));
         let config = if self.number % 2 == 1 { config.without_plans() } else { config };
-        let job = sky.pool.join(config, self.stream).map_err(|error| error.to_string())?;
+        let job = shared.pool.join(config, self.stream).map_err(|error| error.to_string())?;
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(job));
         self.stay.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -78,10 +78,10 @@ impl Tenant {
     }
 
     /// What one of its threads does until the storm is over. The first one leads.
-    pub(crate) fn thread(&self, sky: &Sky, thread: usize) {
-        let number = self.number * sky.storm.threads + thread;
-        let rng = Rng::with_seed(sky.storm.seed ^ (number as u64 + 1) << 32);
-        let mut worker = Worker { sky, tenant: self, number, rng, live: Vec::new() };
+    pub(crate) fn thread(&self, shared: &Shared, thread: usize) {
+        let number = self.number * shared.storm.threads + thread;
+        let rng = Rng::with_seed(shared.storm.seed ^ (number as u64 + 1) << 32);
+        let mut worker = Worker { shared, tenant: self, number, rng, live: Vec::new() };
         let (leads, mut stay) = (thread == 0, 0);
         loop {
             if self.stay.load(Ordering::SeqCst) != stay {
@@ -89,7 +89,7 @@ impl Tenant {
                 worker.live.clear();
             }
             if leads {
-                let over = sky.over.load(Ordering::SeqCst) || !worker.begin();
+                let over = shared.over.load(Ordering::SeqCst) || !worker.begin();
                 self.ends.store(over, Ordering::SeqCst);
                 self.carried.store(0, Ordering::SeqCst);
             } else if worker.rng.bool() {
@@ -112,33 +112,37 @@ impl Tenant {
         if leads {
             drop(self.job.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
-        sky.says(number, "has ended");
+        shared.says(number, "has ended");
     }
 }
 
 impl Worker<'_> {
     fn look(&self) -> Duration {
-        LOOK * u32::try_from(self.sky.storm.jobs * self.sky.storm.threads / 8 + 1).unwrap_or(1)
+        LOOK * u32::try_from(self.shared.storm.jobs * self.shared.storm.threads / 8 + 1)
+            .unwrap_or(1)
     }
 
     fn waits(&self, what: &str) {
-        self.sky.says(self.number, what);
+        self.shared.says(self.number, what);
         self.tenant.gate.wait();
     }
 
     fn begin(&self) -> bool {
         let Some(job) = self.tenant.job() else { return false };
         loop {
-            match self.sky.call(self.number, "begin_blocking", || job.begin_blocking(self.look())) {
+            match self
+                .shared
+                .call(self.number, "begin_blocking", || job.begin_blocking(self.look()))
+            {
                 Ok(()) => return true,
                 // What a job carries, and persistent memory of others, come and go.
-                Err(BeginError::NeverFits { .. }) if !self.sky.over.load(Ordering::SeqCst) => {
-                    self.sky.told.fetch_add(1, Ordering::Relaxed);
+                Err(BeginError::NeverFits { .. }) if !self.shared.over.load(Ordering::SeqCst) => {
+                    self.shared.told.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(LOOK);
                 }
                 Err(BeginError::NeverFits { .. }) => return false,
                 Err(error) => {
-                    self.sky.wrong(format!("begin: {error}"));
+                    self.shared.wrong(format!("begin: {error}"));
                     return false;
                 }
             }
@@ -157,7 +161,7 @@ impl Worker<'_> {
                 self.free(&job, &live);
             }
         }
-        let carries = usize::from(self.sky.storm.carry && self.rng.u8(..3) == 0);
+        let carries = usize::from(self.shared.storm.carry && self.rng.u8(..3) == 0);
         while self.live.len() > carries {
             let live = self.live.swap_remove(0);
             self.free(&job, &live);
@@ -178,34 +182,34 @@ impl Worker<'_> {
         };
         let quiet = self.quiet();
         let what = "alloc_blocking";
-        match self.sky.call(self.number, what, || job.alloc_blocking(request, self.look())) {
+        match self.shared.call(self.number, what, || job.alloc_blocking(request, self.look())) {
             Ok(block) => {
                 let tag = self.rng.u8(1..);
-                self.sky.bench.pattern(self.tenant.stream, block, tag, true);
+                self.shared.bench.pattern(self.tenant.stream, block, tag, true);
                 self.live.push(Live { block, tag, elsewhere: false });
                 if self.rng.u8(..8) == 0 {
                     self.use_elsewhere(job);
                 }
             }
             Err(AllocError::OutOfMemory(_)) => {
-                self.sky.told.fetch_add(1, Ordering::Relaxed);
+                self.shared.told.fetch_add(1, Ordering::Relaxed);
                 let live = std::mem::take(&mut self.live);
                 live.iter().for_each(|live| self.free(job, live));
             }
             Err(AllocError::Device(error)) => {
                 // What the device refuses of another job's stream is not this one's trouble.
                 if quiet.is_some() && self.quiet() == quiet {
-                    self.sky.wrong(format!("job {}: {error}", self.tenant.number));
+                    self.shared.wrong(format!("job {}: {error}", self.tenant.number));
                 }
             }
-            Err(error) => self.sky.wrong(format!("job {}: {error}", self.tenant.number)),
+            Err(error) => self.shared.wrong(format!("job {}: {error}", self.tenant.number)),
         }
     }
 
     /// How often the job's stream has been muted, if it takes events now.
     fn quiet(&self) -> Option<u64> {
-        let mutes = self.sky.mutes[self.tenant.number].load(Ordering::SeqCst);
-        (!self.sky.pool.device().is_mute(self.tenant.stream)).then_some(mutes)
+        let mutes = self.shared.mutes[self.tenant.number].load(Ordering::SeqCst);
+        (!self.shared.pool.device().is_mute(self.tenant.stream)).then_some(mutes)
     }
 
     fn use_elsewhere(&mut self, job: &Job<Dev>) {
@@ -213,15 +217,15 @@ impl Worker<'_> {
         let Some(live) = self.live.last_mut() else { return };
         if job.record_use(live.block, side).is_ok() {
             live.elsewhere = true;
-            self.sky.bench.order(side, own);
-            self.sky.bench.pattern(side, live.block, live.tag, false);
+            self.shared.bench.order(side, own);
+            self.shared.bench.pattern(side, live.block, live.tag, false);
         }
     }
 
     fn free(&self, job: &Job<Dev>, live: &Live) {
-        self.sky.bench.pattern(self.tenant.stream, live.block, live.tag, false);
-        if let Err(error) = self.sky.call(self.number, "free", || job.free(live.block)) {
-            self.sky.wrong(format!("free: {error}"));
+        self.shared.bench.pattern(self.tenant.stream, live.block, live.tag, false);
+        if let Err(error) = self.shared.call(self.number, "free", || job.free(live.block)) {
+            self.shared.wrong(format!("free: {error}"));
         }
     }
 
@@ -235,12 +239,12 @@ impl Worker<'_> {
     /// The first thread ends the iteration, or leaves in the middle of it.
     fn end(&mut self) {
         let Some(job) = self.tenant.job() else { return };
-        self.sky.iterations.fetch_add(1, Ordering::Relaxed);
+        self.shared.iterations.fetch_add(1, Ordering::Relaxed);
         let leaves = self.rng.u8(..24);
         if leaves > 0 {
             let quiet = self.quiet();
-            if let Err(error) = self.sky.call(self.number, "end", || job.end()) {
-                self.sky.wrong(format!("end: {error}"));
+            if let Err(error) = self.shared.call(self.number, "end", || job.end()) {
+                self.shared.wrong(format!("end: {error}"));
             }
             if quiet.is_some() && self.tenant.carried.load(Ordering::SeqCst) == 0 {
                 self.holds_nothing(&job, quiet);
@@ -249,18 +253,19 @@ impl Worker<'_> {
         if leaves < 2 {
             drop(self.tenant.job.lock().unwrap_or_else(PoisonError::into_inner).take());
             // The last handle to the job: all other threads wait.
-            self.sky.call(self.number, "leave", || drop(job));
-            self.sky.joins.fetch_add(1, Ordering::Relaxed);
-            let mut joined = self.sky.call(self.number, "join", || self.tenant.enter(self.sky));
+            self.shared.call(self.number, "leave", || drop(job));
+            self.shared.joins.fetch_add(1, Ordering::Relaxed);
+            let mut joined =
+                self.shared.call(self.number, "join", || self.tenant.enter(self.shared));
             // Its stream may take no events just now.
             for _ in 0..10_000 {
                 if joined.is_ok() {
                     return;
                 }
                 std::thread::sleep(LOOK);
-                joined = self.tenant.enter(self.sky);
+                joined = self.tenant.enter(self.shared);
             }
-            self.sky.wrong(format!("join: {joined:?}"));
+            self.shared.wrong(format!("join: {joined:?}"));
         }
     }
 
@@ -275,6 +280,6 @@ impl Worker<'_> {
             std::thread::sleep(LOOK);
         }
         let (number, held) = (self.tenant.number, job.held());
-        self.sky.wrong(format!("job {number} has freed all, and holds {held:?}"));
+        self.shared.wrong(format!("job {number} has freed all, and holds {held:?}"));
     }
 }

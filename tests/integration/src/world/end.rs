@@ -100,8 +100,8 @@ impl Inner {
         self.device.run_until_idle();
         self.pool.poll().unwrap();
         self.check();
-        let books = self.pool.snapshot();
-        assert!(books.jobs.is_empty() && books.free == books.held, "{books}");
+        let snapshot = self.pool.snapshot();
+        assert!(snapshot.jobs.is_empty() && snapshot.free == snapshot.held, "{snapshot}");
         assert_eq!(self.pool.budget_status().pending, Bytes::ZERO);
     }
 }

@@ -270,20 +270,20 @@ impl Inner {
         assert!(most <= state.most, "more is pending than was: {most} against {}", state.most);
         state.most = most;
         assert!(usage.physical <= most, "{} beyond the budget: {status:?}", usage.physical);
-        let books = self.pool.snapshot();
-        let charged: u64 = books.jobs.iter().map(|job| job.held.total().value()).sum();
-        assert_eq!(charged + books.free.value(), books.held.value(), "{books}");
-        assert_eq!(books.held, usage.physical, "the books against the device");
+        let snapshot = self.pool.snapshot();
+        let charged: u64 = snapshot.jobs.iter().map(|job| job.held.total().value()).sum();
+        assert_eq!(charged + snapshot.free.value(), snapshot.held.value(), "{snapshot}");
+        assert_eq!(snapshot.held, usage.physical, "the snapshot against the device");
         let tenants =
             || state.tenants.iter().enumerate().filter_map(|(i, t)| Some((i, t.as_ref()?)));
         let unused = tenants().map(|(i, tenant)| {
-            assert!(tenant.job.held().total() <= cap(i).unwrap_or(Bytes::MAX), "{books}");
+            assert!(tenant.job.held().total() <= cap(i).unwrap_or(Bytes::MAX), "{snapshot}");
             floor(i).saturating_sub(tenant.job.held().total()).value()
         });
         let unused: u64 = unused.sum();
-        let draining: u64 = books.jobs.iter().map(|job| job.held.draining.value()).sum();
+        let draining: u64 = snapshot.jobs.iter().map(|job| job.held.draining.value()).sum();
         let leased = charged - draining;
-        assert!(leased + unused <= most.value(), "the floors are there: {books}");
+        assert!(leased + unused <= most.value(), "the floors are there: {snapshot}");
         tenants().for_each(|(_, tenant)| tenant.check());
     }
 }

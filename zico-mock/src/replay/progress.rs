@@ -6,7 +6,7 @@ use zico_core::Ticks;
 
 /// How far the device has come in a job's iterations.
 #[derive(Default)]
-pub(super) struct Pace {
+pub(super) struct Progress {
     /// Recorded work of each launch that the device has not finished, oldest first.
     outstanding: VecDeque<Ticks>,
     launched: u64,
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     done: Ticks,
 }
 
-impl Pace {
+impl Progress {
     pub(super) fn begin(&mut self, work: Ticks) {
         self.iterations.push_back(work);
     }

@@ -2,9 +2,9 @@
 //!
 //! The driver is not asked whether a call keeps the contract of [`Device`](zico_core::Device): it
 //! documents less than the contract needs (memory may be released while it is mapped, say, and stays
-//! until it is unmapped). So the books are kept here, checked before a call, and changed by what came
+//! until it is unmapped). So the registry are kept here, checked before a call, and changed by what came
 //! of it. No lock is held across a driver call; a mapping that is being made or taken away is in the
-//! books as *changing* meanwhile, and in everybody's way.
+//! registry as *changing* meanwhile, and in everybody's way.
 //!
 //! A mapping is two driver calls, `cuMemMap` and `cuMemSetAccess`. If the second fails and taking the
 //! first back fails too, the mapping is *left over*: it counts as none for callers, and is taken away
@@ -17,10 +17,10 @@ use zico_core::{Addr, Bytes};
 use crate::error::CudaError;
 
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct Registry {
     granularity: u64,
     /// By their first address.
-    ranges: BTreeMap<u64, Range>,
+    ranges: BTreeMap<u64, Reservation>,
     /// By a number of ours: a driver's handle may come again.
     memories: BTreeMap<u64, Memory>,
     /// By their first address.
@@ -30,7 +30,7 @@ pub(crate) struct Books {
 
 /// A reserved range, and what the driver calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct Reservation {
     pub(crate) base: u64,
     pub(crate) len: u64,
     /// What was reserved to have that, all of it.
@@ -41,7 +41,7 @@ pub(crate) struct Range {
 struct Memory {
     handle: u64,
     len: u64,
-    /// All that are in the books.
+    /// All that are in the registry.
     mappings: u32,
 }
 
@@ -90,7 +90,7 @@ impl From<CudaError> for Blocked {
     }
 }
 
-impl Books {
+impl Registry {
     pub(crate) fn new(granularity: u64) -> Self {
         Self { granularity, ..Self::default() }
     }
@@ -102,13 +102,13 @@ impl Books {
         self.check_offset(len)
     }
 
-    pub(crate) fn add_range(&mut self, range: Range) {
+    pub(crate) fn add_range(&mut self, range: Reservation) {
         self.ranges.insert(range.base, range);
     }
 
     /// Takes a range out, to be released. Before the driver has it: it may give the same addresses to
     /// another thread at once.
-    pub(crate) fn release(&mut self, base: u64) -> Result<Range, Blocked> {
+    pub(crate) fn release(&mut self, base: u64) -> Result<Reservation, Blocked> {
         let range = *self.ranges.get(&base).ok_or(CudaError::Foreign { what: "range" })?;
         match self.mappings.range(base..base + range.len).next() {
             Some((&start, &Mapping { len, state: State::LeftOver, .. })) => {
