@@ -1,6 +1,6 @@
-//! Instructions that the hot paths of zico take, counted by valgrind: the same on a busy machine as on a
-//! quiet one, so a change shows that no clock would show. Each may take 2% more than it did when its
-//! limit was set; beyond that the run fails.
+//! Instructions that the hot paths of zico take, counted by valgrind: the same on a busy machine as
+//! on a quiet one, so a change shows that no clock would show. Each may take 2% more than it did
+//! when its limit was set; beyond that the run fails.
 //!
 //! ```text
 //! cargo install gungraun-runner --version 0.20.0    # and valgrind
@@ -71,8 +71,8 @@ fn planned(name: &str) -> Set {
     set(&workload, Zico::in_one_region(&workload))
 }
 
-/// A block of a page of its own, again and again: each time a lease without a device call, and pages
-/// that are given back.
+/// A block of a page of its own, again and again: each time a lease without a device call, and
+/// pages that are given back.
 fn leasing() -> Set {
     let mut workload = speed::one_size((2 << 20) / 512);
     workload.setup.push(Op::Begin);

@@ -1,5 +1,5 @@
-//! One call of the pool whose cost has a bound, made so that its instructions can be counted: set up for
-//! `n` regions, pages, streams or allocations, then [`measured`].
+//! One call of the pool whose cost has a bound, made so that its instructions can be counted: set
+//! up for `n` regions, pages, streams or allocations, then [`measured`].
 
 use std::error::Error;
 use std::hint::black_box;
@@ -23,8 +23,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The largest exponent of growth from `n` to so many times as much that is within the bound, with
-    /// some more for what grows by doubling.
+    /// The largest exponent of growth from `n` to so many times as much that is within the bound,
+    /// with some more for what grows by doubling.
     #[must_use]
     pub fn most(self, n: usize, times: usize) -> f64 {
         let (n, times) = ((n as f64).ln(), (times as f64).ln());
@@ -357,8 +357,8 @@ fn left(call: Call, n: usize) -> Outcome<()> {
     check(pool.snapshot().jobs.is_empty() && pool.snapshot().free == regions(n))
 }
 
-/// Four ends of an iteration of n allocations of random sizes. When more than so many are live a random one
-/// of them is freed.
+/// Four ends of an iteration of n allocations of random sizes. When more than so many are live a
+/// random one of them is freed.
 fn ends(n: usize, live: usize) -> Outcome<()> {
     let (_, job) = job(n)?;
     job.end()?;

@@ -2,8 +2,8 @@
 //!
 //! Each model does what its original does to place blocks and to get memory from the device, and
 //! nothing else: addresses are numbers, and there is no device. It goes through a recorded job in
-//! program order, as the originals do on one stream, where a freed block can be had again at once. What
-//! counts is the most that it held over the whole run, over the most that was alive in it.
+//! program order, as the originals do on one stream, where a freed block can be had again at once.
+//! What counts is the most that it held over the whole run, over the most that was alive in it.
 //!
 //! | module | whose policy |
 //! |---|---|
@@ -15,7 +15,8 @@
 //! | [`zico`] | zico: not a model but the library |
 //!
 //! None of the models ever runs out of memory. So none gets to do what its original does then: give
-//! back what is cached and try again. Where an original differs in more than that, the module says so.
+//! back what is cached and try again. Where an original differs in more than that, the module says
+//! so.
 
 pub mod across;
 pub mod best_fit;

@@ -1,5 +1,5 @@
-//! A device that does nothing, at the same small cost whatever it is asked for: what a call takes on it is
-//! the pool's own.
+//! A device that does nothing, at the same small cost whatever it is asked for: what a call takes
+//! on it is the pool's own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

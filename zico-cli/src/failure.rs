@@ -1,4 +1,4 @@
-//! What makes the program stop, as a person reads it.
+//! The errors that end the program, as messages for people.
 
 use std::error::Error;
 use std::io;

@@ -28,7 +28,7 @@ use std::io::Write;
 
 use args::{Args, Command};
 
-/// Does what the arguments say. A refusal is printed on standard error.
+/// Runs the command in the arguments. A refusal is printed on standard error.
 #[must_use]
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
@@ -41,10 +41,10 @@ pub fn run(args: &Args) -> Exit {
     };
     match done {
         Ok(exit) => exit,
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed it.
         Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Fine,
         Err(failure) => {
-            // Nobody is told where standard error is closed.
+            // Standard error may be closed.
             let _ = writeln!(terminal::stderr(), "zico: {}", failure::chain(&failure));
             Exit::Refused
         }

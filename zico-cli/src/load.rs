@@ -1,4 +1,4 @@
-//! Finds the traces that are asked for: files, or bundled ones by name.
+//! Loads traces: files, or bundled ones by name.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::import::{self, Imported, Options, Origin, csv};
 use crate::terminal::{line, stderr};
 
-/// The trace in the file `name`, or the bundled one of that name. A file wins. What a person should know
-/// of a recording goes to standard error.
+/// The trace in the file `name`, or the bundled one of that name. A file takes precedence. Warnings
+/// about a recording go to standard error.
 pub(crate) fn load(name: &str, recording: &RecordingArgs) -> Result<Trace, Failure> {
     let imported = find(name, &recording.options())?;
     check(&[(name, &imported)], &recording.options())?;
@@ -22,7 +22,8 @@ pub(crate) fn load(name: &str, recording: &RecordingArgs) -> Result<Trace, Failu
     Ok(imported.trace)
 }
 
-/// All of them, each with a block that it carries over from one iteration to the next, if so asked.
+/// All of them, each with an additional block that is carried over from one iteration to the next,
+/// if asked for.
 pub(crate) fn load_all(
     names: &[String],
     carry: Option<Bytes>,
@@ -35,7 +36,7 @@ pub(crate) fn load_all(
     Ok(all.into_iter().map(|imported| imported.trace).collect())
 }
 
-/// The same, with what is known of the recordings, and without words on standard error.
+/// The same, with the origins of the recordings, and without warnings.
 pub(crate) fn import_all(
     names: &[String],
     carry: Option<Bytes>,
@@ -94,7 +95,7 @@ fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 
-/// Options for recordings are for at least one, and what was in use before is that of one alone.
+/// Refuses options for recordings without a recording, and `--kept-before` with several.
 pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), Failure> {
     let recordings = all.iter().filter(|(_, imported)| imported.origin.is_some());
     let mut names: Vec<&str> = recordings.map(|&(name, _)| name).collect();
@@ -113,12 +114,12 @@ pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), 
 fn warn(name: &str, imported: &Imported) {
     let warnings = imported.origin.iter().flat_map(Origin::warnings);
     for warning in warnings {
-        // Nobody is told where standard error is closed.
+        // Standard error may be closed.
         let _ = writeln!(stderr(), "zico: {}: {}", line(name), line(&warning));
     }
 }
 
-/// The trace with that block, of which its name tells.
+/// The trace with that block, and with the block in its name.
 fn carrying(trace: Trace, carry: Option<Bytes>) -> Result<Trace, Failure> {
     let Some(bytes) = carry else { return Ok(trace) };
     let name = format!("{} + {bytes}", trace.name());

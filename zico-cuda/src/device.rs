@@ -1,4 +1,4 @@
-//! The device: the contract of [`Device`] over the driver's calls.
+//! The device: [`Device`] implemented by calls of the driver.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +17,20 @@ use crate::inner::{Inner, size};
 use crate::registry::{Blocked, Registry};
 use crate::streams::{Stream, StreamId, Streams};
 
-/// How a [`CudaDevice`] is to be.
+/// Options of a [`CudaDevice`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     shareable: bool,
 }
 
 impl Options {
-    /// As most runtimes want it: memory is the process's own.
+    /// The default: memory is private to the process.
     #[must_use]
     pub const fn new() -> Self {
         Self { shareable: false }
     }
 
-    /// Memory is made such that it can be handed to other processes ([`Share`](crate::Share)).
+    /// Memory can be exported to other processes ([`Share`](crate::Share)).
     #[must_use]
     pub const fn shareable(mut self, shareable: bool) -> Self {
         self.shareable = shareable;
@@ -125,8 +125,8 @@ impl CudaDevice {
         Ok(self.inner.streams.add(Stream::Own { driver, raw }))
     }
 
-    /// The name of a stream of `cudarc`'s, which is kept alive until it is closed here. A stream that
-    /// is known already has the name that it had.
+    /// Registers a stream of `cudarc`, which is kept alive until it is closed here. A stream that
+    /// is registered already keeps its name.
     ///
     /// # Errors
     /// If the stream is of another context.
@@ -140,7 +140,7 @@ impl CudaDevice {
         Ok(self.inner.streams.add(Stream::Cudarc(stream)))
     }
 
-    /// The name of a `CUstream` (a `cudaStream_t` is the same), null being the default stream.
+    /// Registers a `CUstream` (a `cudaStream_t` is the same); null is the default stream.
     ///
     /// # Safety
     /// It has to be a stream of this device's context, and to live until it is closed here or the
@@ -149,7 +149,7 @@ impl CudaDevice {
         self.inner.streams.add(Stream::Foreign(Opaque(stream.expose_provenance())))
     }
 
-    /// Forgets a stream. What is enqueued on it still runs; its name is refused from now on.
+    /// Forgets a stream. Work enqueued on it still runs; its name is refused from now on.
     ///
     /// # Errors
     /// If the stream is none of this device's.
@@ -168,7 +168,8 @@ impl CudaDevice {
         unsafe { self.inner.context.driver.synchronize() }
     }
 
-    /// How much of the device's memory is free now, whoever has the rest, and how much there is.
+    /// The free memory of the device, and its total memory. Memory used by other processes is not
+    /// free.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -189,7 +190,7 @@ impl CudaDevice {
         self.inner.shareable
     }
 
-    /// The registry' entry for memory that the driver has given out.
+    /// Adds memory that the driver has created to the registry.
     pub(crate) fn enter_memory(&self, handle: u64, len: Bytes) -> CudaMemory {
         let key = self.inner.registry().add_memory(handle, len.value());
         CudaMemory { device: self.inner.id, key }
@@ -216,7 +217,7 @@ impl CudaDevice {
         if device == self.inner.id { Ok(()) } else { Err(CudaError::Foreign { what }) }
     }
 
-    /// Tries again until no mapping that was left over is in the way.
+    /// Repeats the call until no left-over mapping is in the way.
     fn unblocked<T>(
         &self,
         mut call: impl FnMut(&mut Registry) -> Result<T, Blocked>,
@@ -297,7 +298,7 @@ impl Device for CudaDevice {
         let destroyed = self.same(memory.device, "memory").and_then(|()| {
             let _entered = self.enter()?;
             let handle = self.unblocked(|registry| registry.destroy(memory.key))?;
-            // SAFETY: the handle is live, and given up once: the registry forget it below.
+            // SAFETY: the handle is live, and released once: the registry drops it below.
             unsafe { self.inner.context.driver.release(handle) }?;
             self.inner.registry().destroyed(memory.key);
             Ok(())

@@ -1,4 +1,5 @@
-//! What handles on a device share, and the driver's calls on memory, each with its part of the registry.
+//! The state that handles on a device share, and the driver's calls on memory with their updates of
+//! the registry.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -19,12 +20,12 @@ pub(crate) struct Inner {
     pub(crate) registry: Mutex<Registry>,
     pub(crate) streams: Streams,
     pub(crate) spare_events: Mutex<Vec<Opaque>>,
-    /// Last, because what is of a context goes before it.
+    /// Last, because fields drop in order and everything in a context goes before the context.
     pub(crate) context: Context,
 }
 
 impl Inner {
-    /// A thread that panicked while it held the lock did so between two whole entries.
+    /// A poisoned lock is used: no panic can happen within an update.
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -33,15 +34,15 @@ impl Inner {
         self.spare_events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves addresses. A driver may take the alignment for a wish; then a longer range is
-    /// reserved, in which there is an aligned one.
+    /// Reserves addresses. If the driver ignores the alignment, a longer range is reserved and an
+    /// aligned part of it used.
     pub(crate) fn reserve(&self, len: u64, align: u64) -> Result<Reservation, CudaError> {
         let base = self.reserve_addresses(len, align)?;
         let range = Reservation { base, len, reserved: (base, len) };
         if base.is_multiple_of(align) {
             return Ok(range);
         }
-        // What is not taken back now is when the device ends.
+        // What cannot be released now is released with the device.
         self.free_addresses(base, len).inspect_err(|_| self.registry().add_range(range))?;
         let Some(longer) = len.checked_add(align) else {
             return Err(CudaError::BeyondRange {
@@ -62,20 +63,20 @@ impl Inner {
     }
 
     pub(crate) fn free_addresses(&self, start: u64, len: u64) -> Result<(), CudaError> {
-        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the registry say.
+        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the registry says.
         unsafe { self.context.driver.free_addresses(start, size(len)) }
     }
 
-    /// Maps pieces of memory where the registry have places for them, side by side: all or none. Access is
-    /// given once for all of them.
+    /// Maps pieces of memory at the addresses that the registry has set aside, side by side: all or
+    /// none. Access is given once for all of them.
     pub(crate) fn map(&self, pieces: &[(Place, u64)]) -> Result<(), CudaError> {
         let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else {
             return Ok(());
         };
         let Context { driver, device, .. } = self.context;
         for (i, &(place, handle)) in pieces.iter().enumerate() {
-            // SAFETY: the place lies in a range of ours and is free, as the registry say; the handle is
-            // live and of this length. The flags have to be zero.
+            // SAFETY: the place lies in a range of ours and is free, as the registry says; the
+            // handle is live and of this length. The flags have to be zero.
             let mapped = unsafe { driver.map(place.start, size(place.len), 0, handle, 0) };
             if let Err(error) = mapped {
                 self.registry().unmapped(place.up_to(last));
@@ -97,7 +98,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Undoes mappings that have been made. What cannot be undone now is left over.
+    /// Removes mappings again. Those that cannot be removed now are left over.
     fn take_back(&self, place: Place) {
         let back = self.unmap(place);
         let mut registry = self.registry();
@@ -110,9 +111,9 @@ impl Inner {
     /// One call, also for several mappings side by side, as in NVIDIA's samples
     /// (`simpleFreeMultiDeviceMmap`): so it fails as a whole.
     pub(crate) fn unmap(&self, place: Place) -> Result<(), CudaError> {
-        // SAFETY: the place is that of whole mappings, as the registry say. That no enqueued work uses
-        // them is the contract of the caller; the driver reports work that does as a fault of the
-        // device. No host memory is concerned: nothing in Rust refers to these addresses.
+        // SAFETY: the place is that of whole mappings, as the registry says. That no enqueued work
+        // uses them is the contract of the caller; the driver reports work that does as a fault of
+        // the device. No host memory is concerned: nothing in Rust refers to these addresses.
         unsafe { self.context.driver.unmap(place.start, size(place.len)) }
     }
 
@@ -132,14 +133,14 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// Gives back what can be. Nobody is left to be told of a failure.
+    /// Releases everything that can be released. There is no caller left to report an error to.
     fn drop(&mut self) {
         let Ok(entered) = again(|| self.context.enter()) else { return };
         let driver = self.context.driver;
         let (mappings, memories, ranges) = self.registry().take_all();
         if !mappings.is_empty() {
-            // Work may still use what somebody has left behind.
-            // SAFETY: the context is current.
+            // Enqueued work may still use memory that was not freed. SAFETY: the context is
+            // current.
             let _ = again(|| unsafe { driver.synchronize() });
         }
         for place in mappings {
@@ -161,14 +162,14 @@ impl Drop for Inner {
     }
 }
 
-/// For the last chance to do something: a call that has failed may succeed when it is repeated, and a
-/// failed one has changed nothing.
+/// Repeats a failed call, where there will be no later chance: a failed call has changed nothing
+/// and may succeed when repeated.
 pub(crate) fn again<T>(call: impl Fn() -> Result<T, CudaError>) -> Result<T, CudaError> {
     call().or_else(|_| call())
 }
 
-/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost; elsewhere
-/// the driver refuses what does not fit.
+/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost;
+/// elsewhere the driver refuses what does not fit.
 pub(crate) fn size(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }

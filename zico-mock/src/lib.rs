@@ -2,7 +2,7 @@
 //!
 //! [`MockDevice`] is a [`Device`](zico_core::Device) that keeps the whole contract, in virtual time
 //! and on any machine. Streams run launches, which contend for the device as kernels do; memory is
-//! numbers. An *oracle* watches who owns which physical byte in device order, and writes down every
+//! numbers. An *oracle* tracks the owner of each physical byte in device order, and records every
 //! [`Violation`]: memory reused before the device has passed the work that used it, two owners of a
 //! byte, whether through one address or through two, use of unmapped memory, more memory than the
 //! budget. Everything is deterministic.

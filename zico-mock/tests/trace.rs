@@ -1,4 +1,4 @@
-//! Traces: what is accepted as one, what is said of it, and that files bring it back unharmed.
+//! Traces: validation, statistics, and files (round trips and damage).
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -79,8 +79,8 @@ fn blocks_that_cross_iterations_are_named() {
     assert_eq!(small.blocks()[3].lifetime, Lifetime::Transient);
 }
 
-/// A block more in each iteration, made before the backward phase or at the end, that goes when the next
-/// one has come.
+/// A block more in each iteration, made before the backward phase or at the end, that goes when the
+/// next one has come.
 #[test]
 fn a_job_may_be_made_to_carry_a_block_over() {
     let short = |trace: &Trace| {

@@ -1,5 +1,5 @@
-//! What the machine takes for the least that an allocator can do: a plan that fits costs a compare and an
-//! add, finding a block and its neighbour costs two loads that nothing has brought near.
+//! What the machine takes for the least that an allocator can do: a plan that fits costs a compare
+//! and an add, finding a block and its neighbour costs two loads that nothing has brought near.
 
 use std::hint::black_box;
 

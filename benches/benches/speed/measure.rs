@@ -1,7 +1,7 @@
-//! How it is measured. The machine is shared and noisy, and what counts are ratios. So all that is held
-//! against each other takes turns: in each round everybody plays two short turns to warm up and another one by the
-//! clock, and a figure is the median over the rounds. (criterion and divan measure one after the other; what
-//! another process does meanwhile then shows as a difference.)
+//! How it is measured. The machine is shared and noisy, and what counts are ratios. So all that is
+//! held against each other takes turns: in each round everybody plays two short turns to warm up
+//! and another one by the clock, and a figure is the median over the rounds. (criterion and divan
+//! measure one after the other; what another process does meanwhile then shows as a difference.)
 
 use std::time::{Duration, Instant};
 

@@ -139,7 +139,8 @@ fn turn(others: usize) -> Outcome<Runs> {
     })
 }
 
-/// One job asks, all others run, each somewhere in its iteration; under half the sum of their peaks.
+/// One job asks, all others run, each somewhere in its iteration; under half the sum of their
+/// peaks.
 fn decision(count: usize) -> Outcome<Runs> {
     let recorded: Vec<Arc<Profile>> = bundled::names().map(profile).collect::<Outcome<_>>()?;
     let mut jobs: Vec<Tenant> = (0..count)
@@ -162,7 +163,8 @@ fn decision(count: usize) -> Outcome<Runs> {
     })
 }
 
-/// What a recorded job's iterations take when it is alone, on a device that works as long as recorded.
+/// What a recorded job's iterations take when it is alone, on a device that works as long as
+/// recorded.
 fn profile(name: &str) -> Outcome<Arc<Profile>> {
     let trace = bundled::open(name)?;
     let pool = pool(2 << 20, 16 << 30)?;

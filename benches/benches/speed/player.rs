@@ -81,7 +81,8 @@ impl Allocator for Nothing {
     }
 }
 
-/// An allocator behind an uncontended spin lock, taken by each call: as zico is, which threads share.
+/// An allocator behind an uncontended spin lock, taken by each call: as zico is, which threads
+/// share.
 pub(crate) struct Locked<A>(pub(crate) SpinMutex<A>);
 
 impl<A: Allocator> Allocator for Locked<A> {

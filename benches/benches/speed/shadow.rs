@@ -1,7 +1,7 @@
 //! Peers that keep their metadata in the memory itself. The host cannot reach a device's memory, so
-//! who wants to use one of these for that manages a *shadow*: host addresses, 32 bytes for each granule of
-//! 512 bytes, of which only what the allocator writes to is ever backed. Alignment is left to what
-//! each is fastest with.
+//! who wants to use one of these for that manages a *shadow*: host addresses, 32 bytes for each
+//! granule of 512 bytes, of which only what the allocator writes to is ever backed. Alignment is
+//! left to what each is fastest with.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
@@ -40,8 +40,9 @@ impl Shadow {
 
     /// All of it, for an allocator that is dropped before the shadow is.
     fn memory(&mut self) -> &'static mut [MaybeUninit<u8>] {
-        // SAFETY: the mapping stays where it is while `self` lives, and each allocator here is the field
-        // before its shadow, so it goes first. Nobody else has the bytes: this is called once.
+        // SAFETY: the mapping stays where it is while `self` lives, and each allocator here is the
+        // field before its shadow, so it goes first. Nobody else has the bytes: this is called
+        // once.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len()) }
     }
 }

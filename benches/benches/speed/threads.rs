@@ -1,7 +1,7 @@
 //! Two threads, each with a job of its own in one pool, beside one of them alone.
 //!
-//! Threads that are not put on a core for themselves show nothing, so what is compared are the least of
-//! many short turns, alone and together in turns.
+//! Threads that are not put on a core for themselves show nothing, so what is compared are the
+//! least of many short turns, alone and together in turns.
 
 use std::sync::Barrier;
 use std::thread;

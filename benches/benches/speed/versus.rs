@@ -98,7 +98,8 @@ pub(crate) fn recorded() -> Outcome<()> {
     Ok(())
 }
 
-/// The last iteration of each recorded job again and again, between `begin` and `end`: what a plan is for.
+/// The last iteration of each recorded job again and again, between `begin` and `end`: what a plan
+/// is for.
 pub(crate) fn planned() -> Outcome<()> {
     let mut all = Vec::new();
     for name in bundled::names() {

@@ -1,10 +1,10 @@
-//! The bounds that the documentation gives of single calls, counted: the instructions that one call takes for
-//! n, 4n and 16n regions, pages, streams or allocations, on a device that does nothing. Fails if one grows
-//! faster than it may.
+//! The bounds that the documentation gives of single calls, counted: the instructions that one call
+//! takes for n, 4n and 16n regions, pages, streams or allocations, on a device that does nothing.
+//! Fails if one grows faster than it may.
 //!
-//! Counted by valgrind, so the same on a busy machine as on a quiet one. *Of each*: instructions for each of
-//! 16n. *Growth*: the exponent by which the count grows from n to 4n, and from there to 16n: 1 is O(n), 2 is
-//! O(n^2), and n log n some more than 1.
+//! Counted by valgrind, so the same on a busy machine as on a quiet one. *Of each*: instructions
+//! for each of 16n. *Growth*: the exponent by which the count grows from n to 4n, and from there to
+//! 16n: 1 is O(n), 2 is O(n^2), and n log n some more than 1.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin bounds                # needs valgrind; 3 minutes

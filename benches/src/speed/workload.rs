@@ -1,8 +1,8 @@
-//! What the allocators are put through: lists of allocations and frees that leave the same set of live
-//! blocks behind, so that they can be played again and again.
+//! What the allocators are put through: lists of allocations and frees that leave the same set of
+//! live blocks behind, so that they can be played again and again.
 //!
-//! A block is known by its place in a table, so that the loop that plays a list does the same for every
-//! allocator: read an operation, read or write one handle.
+//! A block is known by its place in a table, so that the loop that plays a list does the same for
+//! every allocator: read an operation, read or write one handle.
 
 use std::error::Error;
 
@@ -135,7 +135,8 @@ pub fn one_size(granules: u32) -> Workload {
     }
 }
 
-/// A recorded job in program order: its setup, all recorded iterations, and then what is left is freed.
+/// A recorded job in program order: its setup, all recorded iterations, and then what is left is
+/// freed.
 ///
 /// # Errors
 /// If no trace has this name.
@@ -173,8 +174,8 @@ pub fn recorded(name: &str) -> Outcome<Workload> {
     })
 }
 
-/// The last recorded iteration of a job, as one that repeats: the setup is all that comes before it. On
-/// the recorded jobs an iteration frees all that it allocates, but for what persists.
+/// The last recorded iteration of a job, as one that repeats: the setup is all that comes before
+/// it. On the recorded jobs an iteration frees all that it allocates, but for what persists.
 ///
 /// # Errors
 /// If no trace has this name, or its iterations do leave something.

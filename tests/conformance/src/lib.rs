@@ -1,9 +1,8 @@
-//! What every [`Device`] must do, clause by clause of its contract.
+//! The conformance suite: checks of the contract of [`Device`], clause by clause.
 //!
-//! Generic over the device, so that the mock, the CUDA device on a driver made for tests and the
-//! CUDA device on a real GPU answer to the same suite. Each check asks for a device of its own,
-//! which may be the same one each time, leaves nothing behind on it, and panics where the contract
-//! is not kept, naming the clause.
+//! The suite is generic over the device: the same checks run on the mock, on the CUDA backend with
+//! a driver in software, and on a GPU. A check takes a device, which several checks may share, and
+//! leaves nothing behind on it. It panics with the name of the clause if the contract is broken.
 #![allow(clippy::panic, reason = "a check that fails panics: the suite is called from tests")]
 
 mod memory;
@@ -14,9 +13,9 @@ use core::fmt;
 use zico_core::{Class, Device, DeviceError, Ticks};
 use zico_mock::{Faulty, MockDevice, MockStream, Utilisation};
 
-/// What the suite needs of a device beyond [`Device`]: streams, and something for them to do.
+/// What the suite needs beyond [`Device`]: streams, and work for them.
 pub trait Workload: Device {
-    /// A stream with nothing on it.
+    /// An idle stream.
     fn idle_stream(&self) -> Self::Stream;
 
     /// A stream that is none of this device's, if such a thing can be made.
@@ -80,7 +79,7 @@ impl<D: Workload> Workload for Faulty<D> {
 /// A check of one clause, by its name.
 pub type Check<D> = (&'static str, fn(&D));
 
-/// Every check there is.
+/// All checks.
 #[must_use]
 pub fn checks<D: Workload>() -> Vec<Check<D>> {
     let mut checks = memory::checks();

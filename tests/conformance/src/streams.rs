@@ -30,7 +30,7 @@ fn has_passed<D: Workload>(device: &D, event: &D::Event) -> bool {
     must(device.query(event), "querying an event") == Passed::Yes
 }
 
-/// Waits a while for an event that nothing holds up; far less than [`LONG`].
+/// Waits for an event that should complete soon; far less than [`LONG`].
 fn passes_soon<D: Workload>(device: &D, event: &D::Event) -> bool {
     for _ in 0..1000 {
         if has_passed(device, event) {

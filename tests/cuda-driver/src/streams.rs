@@ -1,7 +1,7 @@
 //! Streams and events. Each stream is a thread that goes through a queue.
 //!
-//! An event stands for the last point at which it was recorded: a query, and a stream that is told to
-//! wait for it, look at the one that was recorded last at the time of that call.
+//! An event stands for the last point at which it was recorded: a query, and a stream that is told
+//! to wait for it, look at the one that was recorded last at the time of that call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

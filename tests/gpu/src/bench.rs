@@ -1,4 +1,4 @@
-//! A CUDA device as the suites want one: with work for its streams.
+//! A CUDA device with kernels, as the conformance suite needs it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a GPU does with zico: the suite that `tests/gpu/run` runs.
+//! The suite for a machine with a GPU; `tests/gpu/run` runs it.
 //!
 //! `zico-gpu [PART...]`: `conformance`, `costs`, `leases`, `sharing`, `processes`, `memory`; all of
 //! them without any. Ends with code 1 if one fails.

@@ -1,9 +1,9 @@
-//! Jobs that share a pool on a CUDA device, and leave no doubt about whose memory is whose.
+//! Jobs that share a pool on a CUDA device, with patterns that show every conflict.
 //!
 //! Each job is a thread with a stream. What it allocates it fills with a pattern of its own, on the
-//! stream, and before it frees it, it has the pattern checked there. A byte that two jobs own at once,
-//! a page that is mapped to the wrong memory, or memory that is handed over too early shows as a word
-//! of another pattern.
+//! stream, and before it frees it, it has the pattern checked there. A byte that two jobs own at
+//! once, a page that is mapped to the wrong memory, or memory that is handed over too early shows
+//! as a word of another pattern.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use zico_cuda::{CudaDevice, Pattern, StreamId};
 
 use crate::bench::CudaBench;
 
-/// How often a thread that waits looks at the fences.
+/// The interval at which a waiting thread polls for completed fences.
 const LOOK: Duration = Duration::from_micros(200);
 /// A word in each of the smallest units that blocks are made of.
 const STRIDE: u32 = 512;
@@ -39,7 +39,7 @@ pub struct Waves {
 /// The blocks at the peak of an iteration.
 pub const BLOCKS: u32 = 8;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Words that were other than written.

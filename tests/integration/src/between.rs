@@ -1,8 +1,8 @@
-//! A device whose streams can be told to take no events for a while, and between whose calls something
-//! else may happen each time.
+//! A device wrapper: streams can refuse events for a while, and a test's function runs before and
+//! after each call.
 //!
-//! The core holds no lock at a device call, so what a test does there, on the same thread, stands for
-//! what another thread might do at that point.
+//! The core holds no lock during a device call. So a call made there on the same thread has the
+//! effect of a call by another thread at that point.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ pub struct Between<D: Device> {
 }
 
 impl<D: Device> Between<D> {
-    /// A device between whose calls nothing happens yet.
+    /// A wrapper that does nothing yet.
     #[must_use]
     pub fn new(device: D) -> Self {
         let (mute, step) = (Mutex::new(Vec::new()), Mutex::new(None));

@@ -1,8 +1,8 @@
-//! A device at whose next call something else happens: another thread's step, in an order of our
-//! choosing.
+//! A device wrapper that runs a test's step at the next call of an operation: one chosen
+//! interleaving of two threads.
 //!
-//! The core holds no lock at a device call. So whatever a test does there, on the same thread, stands
-//! for what another thread might do at that point, and happens each time the test runs.
+//! The core holds no lock during a device call. So a step made there on the same thread has the
+//! effect of a step by another thread at that point, and the interleaving is the same in each run.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,13 +57,13 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// A device with nothing to happen yet.
+    /// A wrapper without a step.
     #[must_use]
     pub fn new(device: MockDevice) -> Self {
         Self { device, steps: Arc::default(), on_streams: Arc::default() }
     }
 
-    /// At the next call of an operation `step` is taken, once. Several wait in line.
+    /// At the next call of an operation `step` is taken, once. Several steps are queued.
     pub fn on(
         &self,
         operation: Operation,
@@ -74,7 +74,8 @@ impl Hook {
         steps.push((operation, when, Box::new(step)));
     }
 
-    /// Before the next event is recorded on this stream `step` is taken, once. It says whether that fails.
+    /// Before the next event is recorded on this stream `step` is taken, once. It says whether that
+    /// fails.
     pub fn on_stream(&self, stream: MockStream, step: impl FnOnce() -> bool + Send + 'static) {
         let mut steps = self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
         steps.push((stream, Box::new(step)));

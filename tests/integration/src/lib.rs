@@ -1,5 +1,5 @@
-//! What the workspace's tests share: random workloads, threads and interleavings of calls, and a model
-//! that checks a pool after every call.
+//! What the workspace's tests share: random workloads, threads and interleavings of calls, and a
+//! model that checks a pool after every call.
 
 pub mod between;
 pub mod hook;
@@ -8,7 +8,7 @@ pub mod storm;
 pub mod waves;
 pub mod world;
 
-/// How many cases a property is tried on: `PROPTEST_CASES`, if that is set.
+/// The number of cases of a property test: `PROPTEST_CASES`, if set.
 #[must_use]
 pub fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)

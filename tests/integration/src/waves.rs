@@ -1,4 +1,4 @@
-//! Jobs whose iterations go up and down again, to be run step by step in any order.
+//! Jobs whose memory rises and falls in each iteration, run step by step in any order.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -69,7 +69,7 @@ impl Waves {
         }
     }
 
-    /// Does the next thing, if it may. Whether it did, or has nothing left to do.
+    /// Takes the next step, if it may. True if it did, or has finished.
     pub fn step(&mut self, device: &MockDevice) -> bool {
         if self.left == 0 {
             return true;
@@ -101,7 +101,7 @@ impl Waves {
     }
 }
 
-/// Lets the jobs go on in the order given, again and again, until all are done.
+/// Runs the jobs in the order given, repeatedly, until all are done.
 pub fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves], order: &[usize]) {
     let mut vain = 0;
     for turn in 0.. {
@@ -122,8 +122,7 @@ pub fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves],
     }
 }
 
-/// A policy as bad as can be: it lets everybody start at once. What is left are the pool's own
-/// guarantees.
+/// The worst policy: every iteration starts at once. Only the pool's own guarantees remain.
 pub struct Reckless;
 
 impl Policy for Reckless {

@@ -1,5 +1,5 @@
-//! What must not allocate host memory once it has been done a few times: a decision, and an
-//! allocation that its arena has room for.
+//! Calls that must not allocate host memory once they are warm: a decision, and an allocation from
+//! room in the arena.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,13 +24,14 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise about `layout` is the one that the system's allocator asks for.
+        // SAFETY: the caller's promise about `layout` is the one that the system's allocator asks
+        // for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` comes from `alloc` above, which took it from the system's allocator with the
-        // same layout.
+        // SAFETY: `ptr` comes from `alloc` above, which took it from the system's allocator with
+        // the same layout.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

@@ -1,8 +1,8 @@
-//! What jobs hold between iterations, what is reserved for them, and whose trouble is whose: situations in
-//! which nothing went on once, or somebody was refused what was his.
+//! Memory held between iterations, reserved memory, and errors of other jobs: situations that once
+//! ended in a deadlock or a wrong refusal.
 //!
-//! A job that waits asks again after the device has done all it can and the pool has been polled. `waits`
-//! is what a thread would wait for for ever.
+//! A job that waits asks again after the device has finished and the pool has been polled. An
+//! answer of `waits` means that a thread would wait for ever.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::sync::{Arc, Mutex};
@@ -86,7 +86,7 @@ fn begin(
     )
 }
 
-/// One after the other: begin, up to so many regions, and down again.
+/// One iteration: begin, allocate up to this many regions, free them.
 fn learn(
     device: &MockDevice,
     pool: &Pool<MockDevice>,
@@ -104,8 +104,8 @@ fn learn(
     pool.poll().unwrap();
 }
 
-/// A has a block of its first iteration, and asks for its second; B's first iteration, of which nobody knows
-/// what it takes, needs little.
+/// A has a block of its first iteration, and asks for its second; B's first iteration, of which
+/// nobody knows what it takes, needs little.
 fn a_block_carried_into_the_next_iteration(request: Request, frees: bool) {
     let (device, pool) = pool(8);
     let [a, b] = ["A", "B"].map(|name| join(&device, &pool, name));
@@ -140,8 +140,8 @@ fn a_block_of_an_iteration_is_kept_beside_a_first_iteration() {
     a_block_carried_into_the_next_iteration(iteration(1), false);
 }
 
-/// Both profiles are known and each fits alone: the first in line waits for what the second will free in the
-/// iteration that it may not begin before the first.
+/// Both profiles are known and each fits alone: the first in line waits for what the second will
+/// free in the iteration that it may not begin before the first.
 #[test]
 fn the_first_in_line_does_not_wait_for_one_behind_it() {
     let (device, pool) = pool(8);
@@ -277,7 +277,8 @@ fn a_job_that_leaves_during_a_poll_keeps_its_streams_waits() {
     assert_eq!(pool.snapshot().free, REGION);
 }
 
-/// One thread leases a page, another frees meanwhile, so that the block goes where it fits more tightly.
+/// One thread leases a page, another frees meanwhile, so that the block goes where it fits more
+/// tightly.
 #[test]
 fn a_page_that_was_leased_for_nothing_goes_back() {
     let mock = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
@@ -302,7 +303,8 @@ fn a_page_that_was_leased_for_nothing_goes_back() {
     assert_eq!(job.held().total(), Bytes::ZERO, "nothing is live");
 }
 
-/// What another stream still uses counts towards a cap for as long as it does; then it is waited for.
+/// What another stream still uses counts towards a cap for as long as it does; then it is waited
+/// for.
 #[test]
 fn what_is_parked_is_waited_for_under_a_cap_as_well() {
     let (device, pool) = pool(8);
@@ -323,7 +325,8 @@ fn what_is_parked_is_waited_for_under_a_cap_as_well() {
     assert!(matches!(next, Some(Ok(_))), "it holds no live block: {next:?}");
 }
 
-/// What is parked behind a stream that takes no events just now comes back: no reason to refuse for good.
+/// What is parked behind a stream that takes no events just now comes back: no reason to refuse for
+/// good.
 #[test]
 fn what_is_parked_while_no_event_is_taken_is_waited_for() {
     let mock = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();

@@ -1,8 +1,9 @@
-//! Jobs that carry a block over from one iteration to the next, as a training loop does that replaces its
-//! loss: held while a job waits for its next iteration, and freed only once that has begun.
+//! Jobs that carry a block over from one iteration to the next, as a training loop does that
+//! replaces its loss: held while a job waits for its next iteration, and freed only once that has
+//! begun.
 //!
-//! Nothing that a job holds so can be had by waiting for it. The promises hold all the same: nothing is
-//! violated, nobody waits for ever (I4, I5), nobody fails, from the least budget on.
+//! Others cannot get such memory by waiting. The promises hold all the same from the least budget
+//! on: no violation, no endless wait (I4, I5), no failure.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -32,12 +33,13 @@ impl Together {
         };
         let traces: Vec<Trace> = names.iter().map(open).collect();
         let (jobs, machine): (Vec<&Trace>, _) = (traces.iter().collect(), Machine::default());
-        // A quick job does more beside a slow one than it is asked for, and then plans other iterations.
+        // A quick job does more beside a slow one than it is asked for, and then plans other
+        // iterations.
         let needs = needs(&jobs, None, 3 * ITERATIONS, &machine).unwrap();
         Self { traces, needs }
     }
 
-    /// What went wrong in one replay: nothing, if all is well.
+    /// The failures of one replay.
     fn wrong(&self, f: f64, policy: PolicyKind) -> Option<String> {
         let config = ReplayConfig {
             region: Some(self.needs.region),

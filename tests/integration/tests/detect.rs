@@ -21,7 +21,8 @@ fn join(pool: &Pool<MockDevice>, name: &str) -> Job<MockDevice> {
     pool.join(JobConfig::new(name).detect_iterations(), pool.device().add_stream()).unwrap()
 }
 
-/// An iteration of 60 blocks: sizes rise, and all are freed again. It stops where memory is not to be had.
+/// An iteration of 60 blocks: sizes rise, and all are freed again. It stops where memory is not to
+/// be had.
 fn wave(job: &Job<MockDevice>, unit: u64, live: &mut Vec<Block>) -> Result<(), String> {
     while live.len() < 60 {
         let bytes = Bytes::kib(unit * (1 + live.len() as u64));
@@ -131,8 +132,9 @@ fn recorded_jobs_share_without_marks() {
     }
 }
 
-/// Where nothing repeats there is nothing to detect: each job is one long iteration. They take turns
-/// where they do not fit together, as far as they leave each other room: nothing fails or is violated.
+/// Where nothing repeats there is nothing to detect: each job is one long iteration. They take
+/// turns where they do not fit together, as far as they leave each other room: nothing fails or is
+/// violated.
 #[test]
 fn what_does_not_repeat_is_wrong_for_a_while_and_harms_nobody() {
     let shares: Vec<f64> = (0..60).map(|i| if i / 7 % 2 == 0 { 1.0 } else { 0.8 }).collect();

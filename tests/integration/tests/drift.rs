@@ -1,5 +1,5 @@
-//! Jobs that do not do what they did before. Nothing is violated, and no job fails as long as each
-//! fits alone: those that are known can always finish.
+//! Jobs whose iterations drift from what was learned. There is no violation, and no job fails as
+//! long as each fits alone.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -13,7 +13,8 @@ const ITERATIONS: u64 = 12;
 fn together(traces: &[Trace; 2], f: f64, jitter: f64) -> Outcome {
     let machine = Machine { jitter, ..Machine::default() };
     let jobs: Vec<&Trace> = traces.iter().collect();
-    // The one that is done first goes on until the other is, and comes to lengths that it has not had yet.
+    // The one that is done first goes on until the other is, and comes to lengths that it has not
+    // had yet.
     let needs = needs(&jobs, None, 2 * ITERATIONS, &machine).unwrap();
     let config = ReplayConfig {
         region: Some(needs.region),

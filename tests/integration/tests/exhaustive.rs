@@ -1,9 +1,9 @@
-//! I4 on small cases, all of them: from every state that jobs can come to, they can finish.
+//! I4 by exhaustive search of small cases: from every reachable state all jobs can finish.
 //!
 //! Two and three jobs, each of which takes a region at a time up to its maximum and then gives all
 //! back, under a policy that lets everybody start. A state is how many regions each job holds and
-//! whether it still wants more. All states that any order of calls leads to are gone through; in each
-//! of them some order of finishing the jobs, one after the other, has to be possible.
+//! whether it still wants more. All states that any order of calls leads to are gone through; in
+//! each of them some order of finishing the jobs, one after the other, has to be possible.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::{HashSet, VecDeque};
@@ -48,7 +48,7 @@ impl World {
         Self { pool, actors }
     }
 
-    /// The world that these jobs' steps lead to.
+    /// The state space of these jobs' steps.
     fn after(budget: u64, most: &[u64], path: &[usize]) -> Self {
         let mut world = Self::new(budget, most);
         path.iter().for_each(|&actor| {

@@ -1,12 +1,13 @@
 //! I4 on small cases, all of them, with what jobs hold between iterations.
 //!
-//! Two and three jobs, each of which runs two iterations of a few regions, one region at a time: it carries
-//! some of the first into the second and frees them there, before it takes more or after, or never; or does
-//! nothing any more after the first; or takes a region that stays between the two; or marks no iterations at
-//! all. A state is how far each job is, and in which order those wait that have asked to begin. All states
-//! that any order of calls leads to are gone through. From each of them, with a budget that lets each job
-//! finish beside what the others keep between iterations, all jobs have to finish and nobody may be refused;
-//! with less, somebody has to be told, and nobody waits for ever.
+//! Two and three jobs, each of which runs two iterations of a few regions, one region at a time: it
+//! carries some of the first into the second and frees them there, before it takes more or after,
+//! or never; or does nothing any more after the first; or takes a region that stays between the
+//! two; or marks no iterations at all. A state is how far each job is, and in which order those
+//! wait that have asked to begin. All states that any order of calls leads to are gone through.
+//! From each of them, with a budget that lets each job finish beside what the others keep between
+//! iterations, all jobs have to finish and nobody may be refused; with less, somebody has to be
+//! told, and nobody waits for ever.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::{HashSet, VecDeque};
@@ -36,7 +37,8 @@ struct Kind {
     first: u64,
     carried: u64,
     freed: Freed,
-    /// Of the second iteration, none if there is none: then the job stays for ever with what it carries.
+    /// Of the second iteration, none if there is none: then the job stays for ever with what it
+    /// carries.
     second: Option<u64>,
     /// Taken between the two, to stay.
     stays: u64,
@@ -372,8 +374,8 @@ fn three_jobs_that_carry_blocks_are_told_where_memory_is_short() {
     assert!(states > 5000, "{states} states");
 }
 
-/// The second iteration takes more than the first, because of what it carries: it may be told so where others
-/// run as well, but nobody waits for ever.
+/// The second iteration takes more than the first, because of what it carries: it may be told so
+/// where others run as well, but nobody waits for ever.
 #[test]
 fn iterations_that_grow_by_what_they_carry_end() {
     let grows = [

@@ -176,8 +176,8 @@ fn a_block_is_parked_and_released() {
     });
 }
 
-/// The budget is lowered while a job leases: it gets its second region before, or an answer, and what
-/// is beyond the budget goes back.
+/// The budget is lowered while a job leases: it gets its second region before, or an answer, and
+/// what is beyond the budget goes back.
 #[test]
 fn a_budget_is_lowered_during_a_lease() {
     loom::model(|| {
@@ -298,8 +298,9 @@ fn two_threads_poll_one_fence() {
     });
 }
 
-/// One thread polls while another frees a block that a side stream still uses, and drops the job: whoever of
-/// them has the parked block in hand, its region is nobody's before the side stream has passed (I3).
+/// One thread polls while another frees a block that a side stream still uses, and drops the job:
+/// whoever of them has the parked block in hand, its region is nobody's before the side stream has
+/// passed (I3).
 #[test]
 fn a_job_leaves_while_its_parked_block_is_in_hand() {
     loom::model(|| {
@@ -332,8 +333,8 @@ fn a_job_leaves_while_its_parked_block_is_in_hand() {
     });
 }
 
-/// One thread leases a page while another makes room where the block fits more tightly: with all blocks
-/// freed the job holds nothing, not even the page that was leased for nothing (I4, I6).
+/// One thread leases a page while another makes room where the block fits more tightly: with all
+/// blocks freed the job holds nothing, not even the page that was leased for nothing (I4, I6).
 #[test]
 fn a_page_leased_in_vain_is_given_back() {
     loom::model(|| {
@@ -361,8 +362,8 @@ fn a_page_leased_in_vain_is_given_back() {
     });
 }
 
-/// A job is made to leave while a thread of it takes a region and frees it: the thread gets its block or is
-/// told, what it has goes back with the rest, and nothing stays leased.
+/// A job is made to leave while a thread of it takes a region and frees it: the thread gets its
+/// block or is told, what it has goes back with the rest, and nothing stays leased.
 #[test]
 fn a_job_is_made_to_leave_while_it_allocates() {
     loom::model(|| {

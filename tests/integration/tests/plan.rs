@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use zico_plan::{Baseline, Block, Planner, baseline, check, extent};
 
-/// The least height of all: every order of the blocks, each at the lowest free place. In the order of their
-/// offsets in a lowest plan this gives one that is no higher.
+/// The least height of all: every order of the blocks, each at the lowest free place. In the order
+/// of their offsets in a lowest plan this gives one that is no higher.
 fn exhaustive(blocks: &[Block]) -> u64 {
     fn go(blocks: &[Block], offsets: &mut Vec<Option<u64>>, height: u64, best: &mut u64) {
         if height >= *best {

@@ -1,7 +1,7 @@
 //! What a job holds with plans and without them, iteration by iteration, in program order.
 //!
-//! Random jobs that repeat their iterations and then diverge: in the middle, in sizes, in lifetimes, in
-//! length; of several kinds. Each runs twice, with plans and without.
+//! Random jobs that repeat their iterations and then diverge: in the middle, in sizes, in
+//! lifetimes, in length; of several kinds. Each runs twice, with plans and without.
 
 #![allow(clippy::expect_used, reason = "a failure fails the test")]
 
@@ -12,16 +12,16 @@ const REGION: u64 = 64 << 10;
 /// A job has an arena for each lifetime.
 const ZONES: u64 = 3;
 
-/// A block: its size, and before which allocation it is freed. Beyond the end of its iteration that is one
-/// of the next.
+/// A block: its size, and before which allocation it is freed. Beyond the end of its iteration that
+/// is one of the next.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     size: u64,
     until: usize,
 }
 
-/// Blocks as a training step has them: temporaries, activations that go in the order opposite to that in
-/// which they came, and what lives to the end or, if `carries`, into the next iteration.
+/// Blocks as a training step has them: temporaries, activations that go in the order opposite to
+/// that in which they came, and what lives to the end or, if `carries`, into the next iteration.
 fn routine(random: &mut fastrand::Rng, n: usize, largest: u64, carries: bool) -> Vec<Life> {
     let life = |i: usize| {
         let size = match random.u8(..10) {
@@ -156,12 +156,12 @@ fn compare(seed: u64) -> Most {
     most
 }
 
-/// An iteration that is as planned holds no more than one region for each arena above what its like has
-/// held without the plan, if no blocks are carried into it (those lie among what persists without a plan, and
-/// beside the iteration's with one); and whatever it does, a job holds no more with plans than without: in
-/// all, and each job within what best fit makes of another placement (a tenth, in jobs of few regions; of
-/// thousands of jobs one in a thousand comes out further apart, as one in 130 does without any plans after one
-/// iteration more).
+/// An iteration that is as planned holds no more than one region for each arena above what its like
+/// has held without the plan, if no blocks are carried into it (those lie among what persists
+/// without a plan, and beside the iteration's with one); and whatever it does, a job holds no more
+/// with plans than without: in all, and each job within what best fit makes of another placement (a
+/// tenth, in jobs of few regions; of thousands of jobs one in a thousand comes out further apart,
+/// as one in 130 does without any plans after one iteration more).
 #[test]
 fn plans_never_make_a_job_hold_more() {
     let (mut with, mut without, mut exact) = (0, 0, 0);

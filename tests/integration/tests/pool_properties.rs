@@ -64,7 +64,8 @@ proptest! {
     }
 }
 
-/// The routine of the world is one that the pool plans, so that what stands above is true of plans too.
+/// The routine of the world is one that the pool plans, so that what stands above is true of plans
+/// too.
 #[test]
 fn routines_are_planned() {
     let mut world = World::new(HandOver::Fenced, Features::ALIASES, 3);

@@ -80,8 +80,8 @@ fn share_well(together: &Together) {
     every_policy_completes(together);
 }
 
-/// Whoever decides, the promises are the pool's: nothing is violated, nobody fails, nobody waits for
-/// ever. Those that hand nothing over need a budget for it.
+/// Whoever decides, the promises are the pool's: nothing is violated, nobody fails, nobody waits
+/// for ever. Those that hand nothing over need a budget for it.
 fn every_policy_completes(together: &Together) {
     let mut seen = vec![PolicyKind::Zico, PolicyKind::Exclusive, PolicyKind::Unmanaged];
     if together.traces.len() == 2 {
@@ -122,8 +122,8 @@ fn a_job_whose_iterations_vary() {
     shares_well(&["gnmt", "resnet110-cifar"]);
 }
 
-/// Their iterations vary in size: what they have learned after six does not pay for itself yet (0.994 of
-/// taking turns at f = 0.1).
+/// Their iterations vary in size: what they have learned after six does not pay for itself yet
+/// (0.994 of taking turns at f = 0.1).
 #[test]
 fn gcn_and_whisper_tiny() {
     share_well(&Together::after(&["gcn", "whisper-tiny"], 20));
@@ -231,8 +231,8 @@ fn unmanaged_jobs_need_the_sum_of_their_peaks() {
     assert!(done.iterations >= ITERATIONS);
 }
 
-/// What `PyTorch`'s expandable segments hold over the live bytes, both at their peaks, or 1.03 if that is
-/// less (`zico-bench` models them on the same traces).
+/// What `PyTorch`'s expandable segments hold over the live bytes, both at their peaks, or 1.03 if
+/// that is less (`zico-bench` models them on the same traces).
 const EXPANDABLE: [(&str, f64); 11] = [
     ("bert-base", 1.004),
     ("dlrm", 1.017),
@@ -246,8 +246,8 @@ const EXPANDABLE: [(&str, f64); 11] = [
     ("unet", 1.021),
     ("whisper-tiny", 1.03),
 ];
-/// A fixed share is all that a job gets: where it does not suffice the job fails alone, and the other
-/// one is as fast as if it had the device's memory to itself.
+/// A fixed share is all that a job gets: where it does not suffice the job fails alone, and the
+/// other one is as fast as if it had the device's memory to itself.
 #[test]
 fn a_static_share_that_is_too_small_fails_alone() {
     let together = Together::of(&["resnet50", "mobilenet_v2"]);
@@ -262,8 +262,8 @@ fn a_static_share_that_is_too_small_fails_alone() {
     assert_eq!(outcome.jobs[1].failure, None);
 }
 
-/// What a job alone leases over its live bytes, both at their peaks and in program order, is no more
-/// than what expandable segments hold.
+/// What a job alone leases over its live bytes, both at their peaks and in program order, is no
+/// more than what expandable segments hold.
 #[test]
 fn little_is_lost_to_fragmentation() {
     for (name, most) in EXPANDABLE {
@@ -275,8 +275,9 @@ fn little_is_lost_to_fragmentation() {
     }
 }
 
-/// A job alone runs at its full rate in a budget of what expandable segments hold: what it has freed
-/// and the device has yet to pass it takes back for its own next blocks, in the order of its stream.
+/// A job alone runs at its full rate in a budget of what expandable segments hold: what it has
+/// freed and the device has yet to pass it takes back for its own next blocks, in the order of its
+/// stream.
 #[test]
 fn a_job_alone_runs_in_little_more_than_its_live_bytes() {
     for (name, most) in EXPANDABLE {

@@ -43,8 +43,9 @@ fn look<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     }
 }
 
-/// I1, I8: a fence of more than 1024 regions is passed in slices. A lease of regions behind it that the
-/// device refuses between two slices puts them back as draining, in a fence whose list has lost them.
+/// I1, I8: a fence of more than 1024 regions is passed in slices. A lease of regions behind it that
+/// the device refuses between two slices puts them back as draining, in a fence whose list has lost
+/// them.
 #[test]
 fn regions_behind_a_fence_that_is_half_passed_come_back_from_a_lease_that_fails() {
     let device = mock(4);
@@ -75,7 +76,8 @@ fn regions_behind_a_fence_that_is_half_passed_come_back_from_a_lease_that_fails(
     b.alloc(own(1500)).unwrap();
 }
 
-/// I4, I6: of more than 4096 free regions those are looked at first that this lease has chosen already.
+/// I4, I6: of more than 4096 free regions those are looked at first that this lease has chosen
+/// already.
 #[test]
 fn a_lease_finds_all_free_regions_of_very_many() {
     let device = mock(16);
@@ -108,8 +110,8 @@ fn a_job_finds_its_own_regions_behind_those_of_others() {
     assert!(other.is_ok(), "1000 regions are its own and free: {}", other.unwrap_err());
 }
 
-/// I4: what another stream uses keeps the pool from saying that nothing can go on. When that is over and
-/// no page has become empty by it, nobody asks again.
+/// I4: what another stream uses keeps the pool from saying that nothing can go on. When that is
+/// over and no page has become empty by it, nobody asks again.
 #[test]
 fn those_who_wait_are_told_when_the_last_parked_block_is_released() {
     let device = mock(1);
@@ -135,8 +137,8 @@ fn those_who_wait_are_told_when_the_last_parked_block_is_released() {
     assert!(done, "both wait for ever: {:?}", pool.waits());
 }
 
-/// I4: one thread of a job waits, another goes on for a moment and then waits for the first. Where nothing
-/// can go on any more, nobody is told.
+/// I4: one thread of a job waits, another goes on for a moment and then waits for the first. Where
+/// nothing can go on any more, nobody is told.
 #[test]
 fn a_job_that_has_gone_on_by_another_thread_is_told_that_nothing_can() {
     for goes_on in [false, true] {
@@ -198,8 +200,8 @@ fn an_absurd_declaration_does_not_overflow_a_snapshot() {
     assert!(a.begin().is_err());
 }
 
-/// I1: a lowered budget that has been reached by what is leased is not gone beyond again, whatever the
-/// policy, before somebody polls.
+/// I1: a lowered budget that has been reached by what is leased is not gone beyond again, whatever
+/// the policy, before somebody polls.
 #[test]
 fn what_is_beyond_a_lowered_budget_is_nobodys() {
     let device = mock(1);
@@ -216,8 +218,9 @@ fn what_is_beyond_a_lowered_budget_is_nobodys() {
     assert_eq!(again, [true, false, false], "{:?}", pool.budget_status());
 }
 
-/// I4, I6: an allocation of a job whose iterations are detected waits for its iteration to begin, and is
-/// given up. Then that iteration is let in, and nobody ever begins it: all others wait for ever.
+/// I4, I6: an allocation of a job whose iterations are detected waits for its iteration to begin,
+/// and is given up. Then that iteration is let in, and nobody ever begins it: all others wait for
+/// ever.
 #[test]
 fn an_allocation_that_is_given_up_does_not_keep_others_from_starting() {
     let device = mock(1);

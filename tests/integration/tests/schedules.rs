@@ -1,8 +1,8 @@
-//! Liveness of jobs whose programs end, on some thousands of seeds; `src/schedules.rs` says what is drawn and
-//! what is checked, and the binary `schedules` goes through millions.
+//! Liveness of jobs whose programs end, on some thousands of seeds; `src/schedules.rs` says what is
+//! drawn and what is checked, and the binary `schedules` goes through millions.
 //!
-//! These watch I4 and I6 above all: what jobs carry from one iteration to the next, hold while they do
-//! nothing, or hold without any iterations, must not leave everybody waiting.
+//! These watch I4 and I6 above all: what jobs carry from one iteration to the next, hold while they
+//! do nothing, or hold without any iterations, must not leave everybody waiting.
 #![allow(clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::BTreeMap;
@@ -43,8 +43,8 @@ fn all_pass(seeds: Range<u64>, wanted: impl Fn(&Setup) -> bool + Sync) {
     assert!(one.0 + other.0 > 20, "nothing was run");
 }
 
-/// I4, I6 with a budget that lets each job finish beside what all others ever keep: all finish, and nobody
-/// is told otherwise.
+/// I4, I6 with a budget that lets each job finish beside what all others ever keep: all finish, and
+/// nobody is told otherwise.
 #[test]
 fn all_programs_end_where_there_is_enough() {
     all_pass(0..cases(15_000).into(), |setup| setup.enough);

@@ -1,7 +1,8 @@
-//! Short storms of threads; `src/storm.rs` says what is checked, and the binary `storm` goes on for longer.
+//! Short storms of threads; `src/storm.rs` says what is checked, and the binary `storm` goes on for
+//! longer.
 //!
-//! The first watches I4 with what is carried from one iteration to the next, the second I2, I3, I6 and pages
-//! that stay leased and empty.
+//! The first watches I4 with what is carried from one iteration to the next, the second I2, I3, I6
+//! and pages that stay leased and empty.
 #![allow(clippy::panic, reason = "a failure fails the test")]
 
 use std::time::Duration;

@@ -69,7 +69,8 @@ fn a_floor_is_there_at_once() {
     other.free(above).unwrap();
 }
 
-/// What was reserved for a job that has left is nobody's at once, but for what the device still uses.
+/// What was reserved for a job that has left is nobody's at once, but for what the device still
+/// uses.
 #[test]
 fn a_floor_ends_when_its_job_leaves() {
     let (device, pool) = pool(10, TimeShift::default());
@@ -228,7 +229,8 @@ impl Policy for Undecided {
     }
 }
 
-/// I5: where the policy does not know how long the first waiter has to wait, nobody starts before it.
+/// I5: where the policy does not know how long the first waiter has to wait, nobody starts before
+/// it.
 #[test]
 fn nobody_starts_before_one_who_was_promised_nothing() {
     let (device, pool) = pool(10, Undecided);

@@ -116,8 +116,8 @@ fn a_task_is_woken_once_for_each_change_and_not_before() {
     assert_eq!(begin.as_mut().poll(&mut context), Poll::Ready(Ok(())));
 }
 
-/// Of a wait that has ended nothing is kept, however it ended: the waker goes with the future, and only its
-/// own.
+/// Of a wait that has ended nothing is kept, however it ended: the waker goes with the future, and
+/// only its own.
 #[test]
 fn a_wait_that_is_given_up_leaves_nothing_behind() {
     let (device, pool) = pool(1);

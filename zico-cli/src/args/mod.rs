@@ -1,4 +1,4 @@
-//! The command line, and the help that explains it.
+//! The command line and its help.
 
 mod recording;
 mod run;
@@ -59,16 +59,16 @@ pub enum Command {
     Inspect(Inspect),
     /// Plan where the blocks of an iteration lie, in as little memory as can be
     ///
-    /// An iteration that repeats allocates the same blocks each time, so their addresses can be settled
-    /// beforehand. No plan can be lower than the largest sum of bytes that are alive at once, the lower
-    /// bound. The planner makes fast plans first. Where these stay above the bound, it searches for lower ones,
-    /// until it has one, or the proof that there is none, or has done the work that it may do. There is an
-    /// answer in any case.
+    /// An iteration that repeats allocates the same blocks each time, so their addresses can be
+    /// settled beforehand. No plan can be lower than the largest sum of bytes that are alive at
+    /// once, the lower bound. The planner makes fast plans first. Where these stay above the bound,
+    /// it searches for lower ones, until it has one, or the proof that there is none, or has done
+    /// the work that it may do. There is an answer in any case.
     ///
-    /// Of a trace the last iteration is planned, as one that repeats. Persistent blocks (parameters) are no part
-    /// of it: they never move. A block that outlives its iteration gets two slots, which it and the next
-    /// iteration's take in turn. Sizes are rounded up to 512 bytes, and time is counted in allocations and
-    /// frees.
+    /// Of a trace the last iteration is planned, as one that repeats. Persistent blocks
+    /// (parameters) are no part of it: they never move. A block that outlives its iteration gets
+    /// two slots, which it and the next iteration's take in turn. Sizes are rounded up to 512
+    /// bytes, and time is counted in allocations and frees.
     Plan(Plan),
     /// Make a compact .ztrace file of a PyTorch profile or memory snapshot
     Convert(Convert),
@@ -79,8 +79,8 @@ pub enum Command {
 /// `zico replay`
 #[derive(Debug, Parser)]
 pub struct Replay {
-    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of bundled
-    /// traces. The same one may be given several times
+    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of
+    /// bundled traces. The same one may be given several times
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<String>,
 
@@ -93,13 +93,13 @@ pub struct Replay {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
-    /// On which device: the simulated one, or a CUDA device (`zico devices` lists them). There the jobs
-    /// run in real time, write patterns to their memory and check them; of the options for the
+    /// On which device: the simulated one, or a CUDA device (`zico devices` lists them). There the
+    /// jobs run in real time, write patterns to their memory and check them; of the options for the
     /// simulated device only --scale-time and --run-ahead count
     #[arg(long, default_value = "mock", value_parser = run::device, value_name = "mock|cuda:N")]
     pub device: DeviceName,
 
-    /// How to run them, and what to make of it.
+    /// How to run the jobs, and the output.
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -107,13 +107,14 @@ pub struct Replay {
 /// `zico compare`
 #[derive(Debug, Parser)]
 pub struct Compare {
-    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of bundled
-    /// traces. The same one may be given several times
+    /// Files (PyTorch profiles or CUDA memory snapshots, plain or gzip, or .ztrace), or names of
+    /// bundled traces. The same one may be given several times
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<String>,
 
-    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for L + F * (S - L),
-    /// where L is the least budget under which the jobs can share and S the sum of their peaks
+    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for L + F * (S
+    /// - L), where L is the least budget under which the jobs can share and S the sum of their
+    /// peaks
     #[arg(
         short, long, required = true, value_delimiter = ',',
         value_parser = size::budget, value_name = "SIZE|f=F,..."
@@ -124,7 +125,7 @@ pub struct Compare {
     #[arg(short, long, value_delimiter = ',', value_name = "POLICY,...")]
     pub policy: Vec<PolicyName>,
 
-    /// How to run them, and what to make of it.
+    /// How to run the jobs, and the output.
     #[command(flatten)]
     pub run: RunArgs,
 }
@@ -136,12 +137,12 @@ pub struct Inspect {
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
 
-    /// Show the jobs with one more block of SIZE in each iteration, which is freed in the next one, as
-    /// with `zico replay --carry`
+    /// Show the jobs with one more block of SIZE in each iteration, which is freed in the next one,
+    /// as with `zico replay --carry`
     #[arg(long, value_parser = size::size, value_name = "SIZE", requires = "traces")]
     pub carry: Option<Bytes>,
 
-    /// What to take of recordings.
+    /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,
 
@@ -158,13 +159,13 @@ pub struct Inspect {
 #[derive(Debug, Parser)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub struct Plan {
-    /// A trace (a file or the name of a bundled one), or a list of blocks as MiniMalloc takes them: a CSV
-    /// with the columns id, lower, upper and size, in any order, where upper is the moment at which a
-    /// block is gone
+    /// A trace (a file or the name of a bundled one), or a list of blocks as MiniMalloc takes them:
+    /// a CSV with the columns id, lower, upper and size, in any order, where upper is the moment at
+    /// which a block is gone
     #[arg(value_name = "FILE")]
     pub file: String,
 
-    /// What to take of recordings.
+    /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,
 
@@ -172,12 +173,13 @@ pub struct Plan {
     #[arg(short, long, value_parser = size::size, value_name = "SIZE|N")]
     pub capacity: Option<Bytes>,
 
-    /// How many steps to work at most; a step takes a nanosecond or a few. The first plan is made in any
-    /// case: 40 n log2 n steps at most for n blocks, seconds for a million
+    /// How many steps to work at most; a step takes a nanosecond or a few. The first plan is made
+    /// in any case: 40 n log2 n steps at most for n blocks, seconds for a million
     #[arg(short, long, default_value_t = Planner::WORK, value_name = "N")]
     pub work: u64,
 
-    /// Among plans of one height prefer the one whose regions of this size are in use for the shortest
+    /// Among plans of one height prefer the one whose regions of this size are in use for the
+    /// shortest
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region_size: Option<Bytes>,
 
@@ -220,7 +222,7 @@ pub struct Convert {
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
 
-    /// What to take of recordings.
+    /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,
 

@@ -20,7 +20,7 @@ use crate::summary::{Comparison, Tried, UnderBudget, UnderPolicy};
 use crate::terminal::stdout;
 use crate::timed::timed;
 
-/// Replays the jobs under each policy and budget and puts what comes of it side by side.
+/// Replays the jobs under each policy and budget and compares the results.
 pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
     let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
     let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
-    // Under a policy that shares; one that needs more says so in its row.
+    // Checked for a policy that shares. A policy that needs more says so in its row.
     for &budget in &budgets {
         check(PolicyKind::Zico, budget, &needs, &traces)?;
     }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     Ok(if comparison.is_fine() { Exit::Fine } else { Exit::Bad })
 }
 
-/// What all replays have in common.
+/// The inputs common to all replays.
 struct Tests<'a> {
     traces: &'a [&'a Trace],
     args: &'a Compare,
@@ -72,7 +72,7 @@ struct Tests<'a> {
 }
 
 impl Tests<'_> {
-    /// One replay after the other, so that none takes the time of another one's decisions.
+    /// Replays run one after the other, so that the timing of decisions is not disturbed.
     fn under(&self, kind: PolicyKind, budget: Bytes) -> Result<Tried, ReplayError> {
         let config = ReplayConfig {
             budget,

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::table::table;
 use crate::terminal::stdout;
 
-/// Shows what CUDA devices there are. That there is none is an answer, not a failure.
+/// Lists the CUDA devices. An empty list is an answer, not a failure.
 pub(crate) fn run(args: &Devices) -> Result<Exit, Failure> {
     let found = discover();
     let mut out = stdout();

@@ -16,10 +16,10 @@ use crate::report;
 use crate::summary::PlanSummary;
 use crate::terminal::stdout;
 
-/// How often a person sees how far it is, in steps.
+/// The planner's steps between two updates of the progress bar.
 const SLICE: u64 = 1 << 24;
 
-/// Plans blocks and says how good the plan is.
+/// Plans blocks and prints the plan's quality.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = Output::of(args.report.as_deref(), args.force, [&args.file])?;
     let problem = Problem::open(&args.file, &args.recording)?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if summary.feasible { Exit::Fine } else { Exit::Bad })
 }
 
-/// Runs the planner in slices, so that a person can see how it goes on.
+/// Runs the planner in slices, and shows the progress.
 fn work(args: &Args, blocks: &[Block]) -> Result<Plan, PlanError> {
     let bar = progress(args.work);
     let mut planner = Planner::new(blocks)?
@@ -64,7 +64,7 @@ fn work(args: &Args, blocks: &[Block]) -> Result<Plan, PlanError> {
     }
 }
 
-/// A bar where somebody is looking.
+/// A progress bar if standard error is a terminal.
 fn progress(steps: u64) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -18,7 +18,7 @@ use crate::report;
 use crate::summary::ReplaySummary;
 use crate::terminal::stdout;
 
-/// Replays the jobs and says how it went.
+/// Replays the jobs and prints the results.
 pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.run.report.is_some() && args.device != DeviceName::Mock {
         return Err(Failure::ReportOfCuda);

@@ -1,4 +1,4 @@
-//! How high a picture of jobs reaches, and where their budget lies.
+//! The vertical scale of a picture of jobs, and the position of their budget.
 
 use serde::Serialize;
 use zico_core::Bytes;
@@ -7,15 +7,15 @@ use zico_mock::replay::Outcome;
 use super::areas::gib;
 use super::axes::{Axis, Tick};
 
-/// A budget above so many times what is held at most does not fit in the picture: of the waves there would
-/// be less to see than of the room above them.
+/// A budget above this multiple of the peak is not drawn to scale: the curves would be smaller than
+/// the empty space above them.
 const FAR: f64 = 2.0;
 
 /// How much of a picture is left above what it shows, over that.
 const ABOVE: f64 = 0.08;
 
-/// The vertical axis of a picture: from nothing to a little above the budget, or above what is held at
-/// most where the budget is far from that.
+/// The vertical axis of a picture: from nothing to a little above the budget, or above what is held
+/// at most where the budget is far from that.
 pub(super) struct Scale {
     /// In GiB.
     pub(super) axis: Axis,
@@ -71,7 +71,7 @@ fn peak(outcome: &Outcome) -> f64 {
     sums.fold(0.0, f64::max)
 }
 
-/// A factor as a person says it.
+/// A factor as text.
 fn times(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }

@@ -1,4 +1,4 @@
-//! What a comparison comes to: as JSON for scripts, as tables for people.
+//! The figures of a comparison: as JSON for scripts, as tables for people.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::args::RunArgs;
 use crate::table::{table, wrapped};
 use crate::timed::percentiles;
 
-/// What came of one policy under one budget.
+/// The trial of one policy under one budget.
 pub(crate) struct Tried {
     pub(crate) policy: &'static str,
     pub(crate) trial: Trial,
-    /// What each of its decisions cost, in real time.
+    /// The real time taken by each of its decisions.
     pub(crate) costs: Vec<Duration>,
 }
 
-/// All policies under all budgets. Bytes are bytes; times are seconds of the simulated device, but for
-/// what decisions cost.
+/// All policies under all budgets. Bytes are bytes; times are seconds of the simulated device, but
+/// for what decisions cost.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) region_bytes: u64,
@@ -73,7 +73,7 @@ pub(crate) struct UnderPolicy {
     pub(crate) violations: u64,
     /// How often the policy was asked.
     pub(crate) decisions: u64,
-    /// What that cost in real time: not the same twice.
+    /// The real time taken by decisions; it varies from run to run.
     pub(crate) decision_cost: Option<Cost>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Shown {
     pub(crate) makespan_seconds: f64,
 }
 
-/// What decisions cost in real time.
+/// The real time taken by decisions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
     pub(crate) median_seconds: f64,

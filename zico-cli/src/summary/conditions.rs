@@ -7,7 +7,7 @@ use zico_mock::replay::{Machine, MemoryCallCosts};
 
 use crate::size::ticks;
 
-/// How the jobs met the device.
+/// The parameters of the simulated host and device.
 #[derive(Debug, Serialize)]
 pub(crate) struct Conditions {
     time_scale: f64,

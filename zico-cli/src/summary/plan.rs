@@ -11,7 +11,8 @@ use crate::load::Problem;
 use crate::table::table;
 use crate::terminal::line;
 
-/// More blocks than this are not placed as in the literature too, which takes the square of their number.
+/// The most blocks for which the baselines are computed; they take time quadratic in the number of
+/// blocks.
 const COMPARED: usize = 1 << 14;
 
 /// The figures of a plan. Sizes are in bytes.

@@ -1,4 +1,4 @@
-//! What a replay comes to: as JSON for scripts, as tables for people.
+//! The figures of a replay: as JSON for scripts, as tables for people.
 
 use std::io::{self, Write};
 

@@ -1,14 +1,14 @@
-//! What a device has given out: ranges, memory, and the mappings between them.
+//! The registry of what a device has given out: address ranges, physical memory, and mappings.
 //!
-//! The driver is not asked whether a call keeps the contract of [`Device`](zico_core::Device): it
-//! documents less than the contract needs (memory may be released while it is mapped, say, and stays
-//! until it is unmapped). So the registry are kept here, checked before a call, and changed by what came
-//! of it. No lock is held across a driver call; a mapping that is being made or taken away is in the
-//! registry as *changing* meanwhile, and in everybody's way.
+//! The driver checks less than the contract of [`Device`](zico_core::Device) demands: for example,
+//! it releases memory that is still mapped. So each call is checked against the registry first, and
+//! the registry is updated with the result of the call. No lock is held across a driver call. While
+//! a mapping is being made or removed, its state is *changing*, and every other use of its
+//! addresses is refused.
 //!
-//! A mapping is two driver calls, `cuMemMap` and `cuMemSetAccess`. If the second fails and taking the
-//! first back fails too, the mapping is *left over*: it counts as none for callers, and is taken away
-//! before anything else uses its address or its memory.
+//! A mapping is two driver calls, `cuMemMap` and `cuMemSetAccess`. If the second fails and taking
+//! the first back fails too, the mapping is *left over*: callers do not see it, and it is removed
+//! before its address or its memory is used again.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,19 @@ pub(crate) struct Registry {
     granularity: u64,
     /// By their first address.
     ranges: BTreeMap<u64, Reservation>,
-    /// By a number of ours: a driver's handle may come again.
+    /// By a number of our own: the driver may reuse a handle.
     memories: BTreeMap<u64, Memory>,
     /// By their first address.
     mappings: BTreeMap<u64, Mapping>,
     next: u64,
 }
 
-/// A reserved range, and what the driver calls it.
+/// A reserved address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reservation {
     pub(crate) base: u64,
     pub(crate) len: u64,
-    /// What was reserved to have that, all of it.
+    /// The whole reservation, which may be longer because of the alignment.
     pub(crate) reserved: (u64, u64),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Reservation {
 struct Memory {
     handle: u64,
     len: u64,
-    /// All that are in the registry.
+    /// The number of its mappings in the registry.
     mappings: u32,
 }
 
@@ -59,7 +59,7 @@ enum State {
     LeftOver,
 }
 
-/// A stretch of addresses.
+/// A range of addresses: start and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) start: u64,
@@ -71,13 +71,14 @@ impl Place {
         self.start + self.len
     }
 
-    /// That of pieces side by side, the first of which it is.
+    /// The range from this place to the end of `last`.
     pub(crate) fn up_to(self, last: Self) -> Self {
         Self { len: last.end() - self.start, ..self }
     }
 }
 
-/// A mapping that was left over has to go first.
+/// Why a call cannot be made now: a left-over mapping has to be removed first, or the call is
+/// refused.
 #[derive(Debug)]
 pub(crate) enum Blocked {
     By(Place),
@@ -106,8 +107,8 @@ impl Registry {
         self.ranges.insert(range.base, range);
     }
 
-    /// Takes a range out, to be released. Before the driver has it: it may give the same addresses to
-    /// another thread at once.
+    /// Removes a range. This comes before the call of the driver, which may give the same addresses
+    /// to another thread at once.
     pub(crate) fn release(&mut self, base: u64) -> Result<Reservation, Blocked> {
         let range = *self.ranges.get(&base).ok_or(CudaError::Foreign { what: "range" })?;
         match self.mappings.range(base..base + range.len).next() {
@@ -122,7 +123,7 @@ impl Registry {
         }
     }
 
-    /// Enters memory and says by what number it is known.
+    /// Adds memory and returns its number.
     pub(crate) fn add_memory(&mut self, handle: u64, len: u64) -> u64 {
         self.next += 1;
         self.memories.insert(self.next, Memory { handle, len, mappings: 0 });
@@ -152,8 +153,8 @@ impl Registry {
         self.memories.remove(&memory);
     }
 
-    /// Where in the address space pieces of memory are to be mapped, side by side, and their handles.
-    /// The places are taken.
+    /// The addresses at which pieces of memory are to be mapped, side by side, and their handles.
+    /// The addresses count as taken from now on.
     pub(crate) fn map(
         &mut self,
         base: u64,
@@ -197,17 +198,17 @@ impl Registry {
         Ok((place, handle))
     }
 
-    /// The place is mapped now.
+    /// Notes that the place is mapped.
     pub(crate) fn mapped(&mut self, place: Place) {
         self.set(place, State::Mapped);
     }
 
-    /// The place is mapped, and ought not to be.
+    /// Notes that the place is mapped although it should not be.
     pub(crate) fn left_over(&mut self, place: Place) {
         self.set(place, State::LeftOver);
     }
 
-    /// What to unmap: whole mappings, which change from now on.
+    /// The addresses to unmap: those of whole mappings, whose state becomes *changing*.
     pub(crate) fn unmap(&mut self, base: u64, at: Bytes, len: Bytes) -> Result<Place, CudaError> {
         self.check_offset(at)?;
         self.check_length(len)?;
@@ -217,7 +218,7 @@ impl Registry {
         Ok(place)
     }
 
-    /// A left-over mapping that is to be taken away, unless somebody does that already.
+    /// Marks a left-over mapping as being removed. False if another thread does that already.
     pub(crate) fn claim_left_over(&mut self, place: Place) -> bool {
         match self.mappings.get_mut(&place.start) {
             Some(mapping) if mapping.state == State::LeftOver => {
@@ -228,7 +229,7 @@ impl Registry {
         }
     }
 
-    /// Nothing is mapped at the place any more.
+    /// Notes that nothing is mapped at the place.
     pub(crate) fn unmapped(&mut self, place: Place) {
         while let Some((&start, mapping)) = self.mappings.range(place.start..place.end()).next() {
             if let Some(memory) = self.memories.get_mut(&mapping.memory) {
@@ -256,7 +257,7 @@ impl Registry {
         Ok(())
     }
 
-    /// All that is left, for the end: mappings, handles of memory, reserved ranges.
+    /// Removes and returns everything: mappings, handles of memory, reserved ranges.
     pub(crate) fn take_all(&mut self) -> (Vec<Place>, Vec<u64>, Vec<(u64, u64)>) {
         let mappings = std::mem::take(&mut self.mappings);
         let mappings =
@@ -291,7 +292,7 @@ impl Registry {
         }
     }
 
-    /// Whether the bytes of `place` are those of whole mappings.
+    /// Whether `place` consists of whole mappings.
     fn check_covered(&self, place: Place) -> Result<(), CudaError> {
         let before = self.mappings.range(..place.start).next_back();
         let mut at = place.start;

@@ -24,7 +24,7 @@ fn what_is_left_over_goes_before_its_address_or_memory_is_used() {
     assert!(blocked(registry.destroy(memory)));
     assert!(blocked(registry.release(base).map(|_| 0)));
     assert!(blocked(registry.map(base, Bytes::new(UNIT), &[memory]).map(|_| 0)));
-    // For callers there is nothing.
+    // Callers see no mapping.
     let len = Bytes::new(2 * UNIT);
     assert!(matches!(registry.unmap(base, Bytes::ZERO, len), Err(CudaError::NotMapped { .. })));
     assert!(registry.is_mapped(Addr::new(base), len).is_err());

@@ -1,4 +1,4 @@
-//! Failures on demand: a device around a device.
+//! Fault injection: a device that wraps a device.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, 
 
 use super::operation::{Calls, Operation, Operations};
 
-/// Which calls are to fail, and how: any number of rules, the first that strikes a call decides.
+/// Rules that say which calls fail and how. The first rule that matches a call decides.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     rules: Vec<Rule>,
@@ -41,7 +41,7 @@ impl FaultPlan {
     }
 
     /// Each call among `operations` fails with a chance of `permille` in 1000, by a generator that
-    /// gives the same calls the same fate for the same seed.
+    /// repeats itself for the same seed and the same calls.
     #[must_use]
     pub fn random(
         self,
@@ -53,7 +53,7 @@ impl FaultPlan {
         self.rule(operations.into(), class, When::Random { permille, state: seed })
     }
 
-    /// Shows a call to every rule that is about its operation; the first that strikes decides.
+    /// Applies every rule for this operation; the first that matches decides.
     fn decide(&mut self, operation: Operation) -> Option<Class> {
         let mut class = None;
         for rule in &mut self.rules {
@@ -84,7 +84,7 @@ impl Rule {
     }
 }
 
-/// Steele, Lea and Flood's SplitMix64: enough randomness for choosing which call fails.
+/// Steele, Lea and Flood's SplitMix64: sufficient for choosing which call fails.
 const fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -92,17 +92,17 @@ const fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// An error of a [`Faulty`] device: made up, or the device's own.
+/// An error of a [`Faulty`] device: injected, or the inner device's own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultyError<E> {
-    /// The plan said so; the device behind was not called.
+    /// Injected by the plan; the inner device was not called.
     #[error("injected failure ({class:?}) of call {nth} of {operation}")]
     Injected {
         /// The operation that failed.
         operation: Operation,
         /// Which call of it, counted from 1.
         nth: u64,
-        /// What it pretends to be.
+        /// The class that it reports.
         class: Class,
     },
     /// The device refused.
@@ -119,7 +119,7 @@ impl<E: DeviceError> DeviceError for FaultyError<E> {
     }
 }
 
-/// A device some of whose calls fail by plan. A call that fails does not reach the device behind.
+/// A device some of whose calls fail by plan. An injected failure does not reach the inner device.
 ///
 /// An injected [`Class::Lost`] stays: from then on every call fails so, until the plan is changed.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl<D: Device> Faulty<D> {
         Self { device, state: Mutex::new(state) }
     }
 
-    /// Goes on with another plan, whose counting starts now. A lost device is back.
+    /// Replaces the plan; counting starts anew, and a device lost by injection works again.
     pub fn set_plan(&self, plan: FaultPlan) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.plan = plan;
@@ -168,12 +168,12 @@ impl<D: Device> Faulty<D> {
         &self.device
     }
 
-    /// Gives the device behind back.
+    /// Returns the inner device.
     pub fn into_inner(self) -> D {
         self.device
     }
 
-    /// Counts a call, and fails it if that is the plan.
+    /// Counts a call, and fails it if the plan says so.
     fn pass(&self, operation: Operation) -> Result<(), FaultyError<D::Error>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = state.calls.count(operation);

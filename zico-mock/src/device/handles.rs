@@ -1,6 +1,6 @@
-//! What a mock device is made from, and the handles that it gives out.
+//! The configuration of a mock device, and its handles.
 //!
-//! A handle names its device, so that one that strays to another device is refused there.
+//! A handle names its device, so that another device refuses it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::timeline::Position;
 #[cfg(doc)]
 use crate::MockDevice;
 
-/// What a [`MockDevice`] is to be.
+/// The configuration of a [`MockDevice`].
 #[derive(Clone, Copy, Debug)]
 pub struct MockConfig {
     pub(crate) caps: Caps,
@@ -32,14 +32,14 @@ impl MockConfig {
         self
     }
 
-    /// What the device can do beyond the least.
+    /// Optional features of the device.
     #[must_use]
     pub const fn features(mut self, features: Features) -> Self {
         self.caps.features = features;
         self
     }
 
-    /// Physical memory beyond `budget` is to be a violation.
+    /// Physical memory beyond `budget` is a violation.
     #[must_use]
     pub const fn budget(mut self, budget: Bytes) -> Self {
         self.budget = Some(budget);
@@ -84,7 +84,7 @@ pub struct MockEvent {
 
 /// Bytes that somebody owns in device order, from [`MockDevice::own`] to [`MockDevice::disown`].
 ///
-/// One that is dropped is never given up: its bytes stay owned, as leaked memory does.
+/// A claim that is dropped never ends: its bytes stay owned, like leaked memory.
 #[derive(Debug)]
 #[must_use = "a claim that is dropped is never given up"]
 pub struct Claim {

@@ -1,9 +1,8 @@
 //! Physical memory, address ranges and the mappings between them.
 //!
-//! Virtual addresses and physical bytes are two flat spaces of numbers. Neither is ever handed out
-//! twice: whatever comes by a stale address finds nothing there instead of somebody else's memory,
-//! and physical memory that is created anew is not mistaken for what was there before. The capacity
-//! limits what exists at one time.
+//! Virtual addresses and physical bytes are two flat spaces of numbers. No number is used twice: an
+//! access by a stale address finds nothing instead of another owner's memory, and new physical
+//! memory differs from all earlier memory. The capacity limits what exists at one time.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ const FIRST_ADDRESS: u64 = 1 << 40;
 /// The end of the virtual address space.
 const LAST_ADDRESS: u64 = 1 << 63;
 
-/// What a piece of memory that the device does not know is: handles are only its own.
+/// The error for unknown memory: a handle that is not this device's.
 const NO_MEMORY: MockError = MockError::Foreign { what: "memory" };
 
 /// A stretch of bytes, physical or virtual.
@@ -48,7 +47,7 @@ pub struct Usage {
     pub ranges: u64,
     /// Mappings in all ranges.
     pub mappings: u64,
-    /// Mappings that there have ever been.
+    /// The total number of mappings made.
     pub mapped: u64,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Space {
     memories: BTreeMap<u64, Memory>,
     /// Mappings by their first address.
     mappings: BTreeMap<u64, Mapping>,
-    /// Mappings that there have ever been.
+    /// The total number of mappings made.
     mapped: u64,
 }
 
@@ -118,7 +117,7 @@ impl Space {
         let Some((base, end)) = range.filter(|(_, end)| *end <= LAST_ADDRESS) else {
             return Err(MockError::OutOfAddresses { asked: len, align });
         };
-        // One unit between any two ranges belongs to neither: running off the end is noticed.
+        // One unit between any two ranges belongs to neither: an access beyond the end is detected.
         self.next_address = end.saturating_add(granularity.value());
         self.ranges += 1;
         Ok(Span { base, len: len.value() })
@@ -132,7 +131,7 @@ impl Space {
         Ok(())
     }
 
-    /// Makes physical memory and returns its first byte.
+    /// Creates physical memory and returns its first byte.
     pub(crate) fn create(&mut self, len: Bytes) -> Result<u64, MockError> {
         self.check_length(len)?;
         let left = self.caps.capacity.saturating_sub(Bytes::new(self.physical));
@@ -198,7 +197,7 @@ impl Space {
         Ok(Bytes::new(memory.len))
     }
 
-    /// Takes mappings away and returns the addresses that are no longer mapped.
+    /// Removes mappings and returns the addresses that are no longer mapped.
     pub(crate) fn unmap(&mut self, range: Span, at: Bytes, len: Bytes) -> Result<Piece, MockError> {
         self.check_offset(at)?;
         self.check_length(len)?;
@@ -241,7 +240,7 @@ impl Space {
         if at == end { Ok(()) } else { Err(Addr::new(at)) }
     }
 
-    /// Whether the bytes of `place` are those of whole mappings.
+    /// Whether `place` consists of whole mappings.
     fn check_covered(&self, place: Piece) -> Result<(), MockError> {
         let before = self.mappings.range(..place.start).next_back();
         let mut at = place.start;

@@ -31,11 +31,11 @@ use timeline::{Item, Timeline};
 
 /// A device in software. Clones are handles on the same device.
 ///
-/// Time stands still until [`advance_to`](Self::advance_to): whatever is enqueued meanwhile is
-/// enqueued at one moment. A thread that blocks until the device has passed something, as
-/// [`Job::begin_blocking`](zico_core::Job::begin_blocking) does, needs another one that lets time pass
-/// (the example `two_jobs_threads`). How launches share the device is in the
-/// [crate's documentation](crate).
+/// Time advances only by [`advance_to`](Self::advance_to); all work enqueued in between is enqueued
+/// at one moment. A thread that blocks until work is done, as in
+/// [`Job::begin_blocking`](zico_core::Job::begin_blocking), needs another thread that advances the
+/// time (the example `two_jobs_threads`). How launches share the device is in the [crate's
+/// documentation](crate).
 #[derive(Clone)]
 pub struct MockDevice {
     id: u64,
@@ -51,7 +51,7 @@ struct State {
     calls: Calls,
 }
 
-/// Tells handles of different devices apart, nothing else: no behaviour depends on it.
+/// Numbers devices, to tell their handles apart. No other behaviour depends on it.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
 
 impl MockDevice {
@@ -138,8 +138,8 @@ impl MockDevice {
         Ok(Claim { device: self.id, slot })
     }
 
-    /// Enqueues that a claim ends. The stream may be another than that on which it began; then
-    /// something must order the two.
+    /// Enqueues that a claim ends. The stream may differ from the one on which the claim began;
+    /// then the two must be ordered.
     ///
     /// # Errors
     /// If the stream or the claim is none of this device's. The claim goes on.
@@ -163,7 +163,7 @@ impl MockDevice {
         timeline.advance_to(moment, &mut |now, mark| oracle.reach(now, mark, space));
     }
 
-    /// Runs the device until nothing is left to run, and returns when that is.
+    /// Runs the device until it is idle, and returns that moment.
     pub fn run_until_idle(&self) -> Ticks {
         while let Some(moment) = self.next_completion() {
             self.advance_to(moment);
@@ -224,7 +224,7 @@ impl MockDevice {
         self.lock().space.usage()
     }
 
-    /// A thread that panicked while it held the lock was a test's; the device goes on.
+    /// A poisoned lock is used: the thread that panicked belonged to a test.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The operations of a [`Device`](zico_core::Device) that can fail, to count and to choose them.
+//! The operations of a [`Device`](zico_core::Device) that can fail, for counters and fault plans.
 
 use std::fmt;
 

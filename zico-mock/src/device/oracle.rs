@@ -1,12 +1,12 @@
 //! The oracle: who may touch each physical byte, in device order.
 //!
 //! A claim begins when the stream on which it was enqueued reaches its first mark and ends when a
-//! stream reaches its second. In between its bytes, translated to physical ones, belong to its owner
-//! alone; so two addresses of one piece of memory are seen as what they are. The oracle knows
+//! stream reaches its second. In between its bytes, translated to physical ones, belong to its
+//! owner alone; so two addresses of one piece of memory are seen as what they are. The oracle knows
 //! nothing of allocators, fences or jobs: it sees only what the device would.
 //!
-//! Its book is one ordered map of owned pieces of physical memory, disjoint by construction. The
-//! pieces of a claim are chained through that map, so a claim costs no allocation of its own.
+//! Its state is one ordered map of owned, disjoint pieces of physical memory. The pieces of a claim
+//! are chained through that map, so a claim costs no allocation of its own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use zico_core::{Addr, Bytes, Ticks};
 use super::memory::{Piece, Space};
 use super::violation::{Owner, Violation, ViolationKind};
 
-/// So many violations are kept word for word; the others are only counted.
+/// The number of violations that are kept; further ones are only counted.
 const KEPT: usize = 1_000;
 
 /// Bytes that a launch touches, and in whose name.
@@ -37,7 +37,8 @@ impl Access {
     }
 }
 
-/// What a stream tells the oracle when it reaches it. Claims are named by their slot.
+/// A marker in a stream, which the oracle sees when the stream reaches it. Claims are named by
+/// their slot.
 #[derive(Debug)]
 pub(crate) enum Mark {
     Own(usize),
@@ -45,7 +46,7 @@ pub(crate) enum Mark {
     Touch(Box<[Access]>),
 }
 
-/// The book of who owns what.
+/// The owners of physical memory.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     budget: Option<Bytes>,
@@ -209,7 +210,7 @@ impl Oracle {
         self.pieces = pieces;
     }
 
-    /// Enters a claim's pieces in the book, all of them or none.
+    /// Adds a claim's pieces to the map, all of them or none.
     fn grant(&mut self, now: Ticks, slot: usize, pieces: &[Piece]) -> Phase {
         let mut first = None;
         for piece in pieces {
@@ -278,7 +279,7 @@ impl Oracle {
         self.pieces = pieces;
     }
 
-    /// Who holds the first byte of `piece` that is not `owner`'s, if there is one.
+    /// The owner of the first byte of `piece` that is not `owner`'s, if there is one.
     fn stranger(&self, piece: Piece, owner: Owner) -> Option<Option<Owner>> {
         let mut at = piece.start;
         while at < piece.end {

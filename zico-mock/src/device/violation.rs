@@ -1,13 +1,13 @@
-//! What the oracle saw go wrong.
+//! The violations that the oracle reports.
 
 use std::fmt;
 
 use zico_core::{Addr, Bytes, Ticks};
 
-/// A tag of whoever owns memory or touches it: a job, to the oracle a number.
+/// The owner of memory or of an access: a job, as a number.
 pub type Owner = u32;
 
-/// Something that must never happen on a device did.
+/// An event on the device that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// When the device saw it.

@@ -1,4 +1,4 @@
-//! One job of a replay: a host thread in virtual time that goes through a trace.
+//! One job of a replay: a host thread in virtual time that executes a trace.
 
 use std::collections::HashMap;
 
@@ -20,19 +20,19 @@ enum State {
     RunAhead,
     /// The pool: a start or memory.
     Pool,
-    /// Nothing any more: it has left.
+    /// Nothing: it has left.
     Left,
 }
 
-/// How one operation went.
+/// The result of one operation.
 enum Done {
-    /// At once.
+    /// Done.
     Yes,
-    /// It keeps the host busy until then.
+    /// Done; the host is busy until then.
     Until(Ticks),
     /// It has to be tried again.
     Wait(State),
-    /// It never will; why.
+    /// Failed for good, with the reason.
     Never(String),
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Actor<'t> {
     machine: Machine,
     random: fastrand::Rng,
     state: State,
-    /// What it could not do yet, and since when it has tried.
+    /// The operation that waits, and since when.
     pending: Option<(Op, Ticks)>,
     blocks: HashMap<BlockId, (Block, Claim)>,
     live: Bytes,
     steps: u64,
     turns: u64,
-    /// What all jobs together had done when this one last went on.
+    /// The iterations of all jobs together when this one last made progress.
     last_on: u64,
     /// It marks its iterations.
     marks: bool,
@@ -145,7 +145,7 @@ impl<'t> Actor<'t> {
         total - self.last_on
     }
 
-    /// How often it has gone on.
+    /// The number of turns it has had.
     pub(super) fn turns(&self) -> u64 {
         self.turns
     }
@@ -288,8 +288,8 @@ impl<'t> Actor<'t> {
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
     }
 
-    /// The end of an iteration costs the host a dispatch as well, so that even a job without a launch
-    /// moves on in time.
+    /// The end of an iteration costs the host a dispatch as well, so that even a job without a
+    /// launch moves on in time.
     fn end(&mut self, now: Ticks) -> Done {
         let job = self.job.as_ref().filter(|_| self.marks);
         if let Some(Err(error)) = job.map(Job::end) {
@@ -303,14 +303,15 @@ impl<'t> Actor<'t> {
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 
-    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next one.
+    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next
+    /// one.
     fn note_kept(&mut self) {
         let Held { persistent, iteration, transient, .. } = self.held();
         let leased = persistent.saturating_add(iteration).saturating_add(transient);
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 
-    /// It has waited for the pool: within an iteration that is a stall, else a delayed start.
+    /// Adds up a wait for the pool: a stall within an iteration, otherwise a delayed start.
     fn waited(&mut self, since: Ticks, now: Ticks) {
         let running = self.outcome.spans.last().is_some_and(|span| span.ended.is_none());
         let sum = if running { &mut self.outcome.stalled } else { &mut self.outcome.start_delay };

@@ -8,7 +8,7 @@ use super::{GRANULARITY, JobOutcome, Outcome, PATIENCE, ReplayConfig, ReplayErro
 use crate::trace::Trace;
 use crate::{MockConfig, MockDevice, Operation};
 
-/// How often jobs may look again at one moment with nothing coming of it.
+/// The limit of rounds without progress at one moment.
 const VAIN_ROUNDS: u32 = 10_000;
 
 /// A replay under way.
@@ -21,7 +21,7 @@ pub(super) struct Replay<'t> {
     peak_live: Bytes,
     /// When each job had done its first iteration.
     settled: Option<Ticks>,
-    /// The pool's generation when waiting jobs were last let look again.
+    /// The pool's generation at the last retry of the waiting jobs.
     seen: u32,
 }
 
@@ -83,8 +83,8 @@ impl<'t> Replay<'t> {
                 self.settled = Some(self.now());
                 self.actors.iter_mut().for_each(Actor::settle);
             }
-            // Time or a job's steps go on; if neither does for long, those who wait wake each other
-            // in vain.
+            // Each round advances time or some job. Many rounds that do neither mean that waiting
+            // jobs wake each other without progress.
             let point = (self.now(), self.actors.iter().map(Actor::steps).sum::<u64>());
             rounds = if point == last { rounds + 1 } else { 0 };
             last = point;
@@ -113,8 +113,8 @@ impl<'t> Replay<'t> {
         Ok(())
     }
 
-    /// Nobody is ready and the device is idle: there may be fences to look at. If that changes
-    /// nothing, nothing ever will.
+    /// No job is ready and the device is idle: polls the pool for completed fences. If that changes
+    /// nothing, the replay is deadlocked.
     fn nudge(&mut self) -> Result<(), ReplayError> {
         let before = self.pool.generation();
         self.pool.poll()?;
@@ -138,7 +138,7 @@ impl<'t> Replay<'t> {
         ReplayError::Deadlock { at: self.now(), snapshot: self.pool.snapshot().to_string() }
     }
 
-    /// Lets those who wait for the pool look again if it has changed.
+    /// Lets jobs that wait for the pool retry if it has changed.
     fn wake(&mut self) {
         let generation = self.pool.generation();
         if generation != self.seen {
@@ -159,7 +159,7 @@ impl<'t> Replay<'t> {
         self.wave.note(now, self.actors.iter().map(|actor| actor.held().total()));
     }
 
-    /// Closes the window, lets all jobs leave, and sees to it that everything comes back.
+    /// Closes the window, lets all jobs leave, and collects the figures.
     fn finish(self) -> Result<Outcome, ReplayError> {
         let window = self.now();
         let steps = self.actors.iter().map(Actor::steps).sum();

@@ -4,14 +4,14 @@ use zico_core::Ticks;
 
 use crate::{Calls, Operation, Utilisation};
 
-/// How the recorded jobs meet the device.
+/// The parameters of the simulated host and device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// The length of a launch on the device over its recorded length.
     pub time_scale: f64,
     /// What a launch costs the host.
     pub dispatch: Ticks,
-    /// What calls that change the device's memory cost the host that makes them.
+    /// The time that memory calls take on the host.
     pub memory_calls: MemoryCallCosts,
     /// How many launches of a job may be enqueued and not finished.
     pub run_ahead: u64,

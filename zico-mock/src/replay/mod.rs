@@ -2,14 +2,14 @@
 //!
 //! Each job is a host thread in virtual time with one stream. It goes through its trace in program
 //! order: it allocates and frees from the pool, and a launch costs the host a dispatch and the
-//! device the recorded duration (scaled). At most so many launches may be outstanding, so the host
-//! runs ahead of the device by a bounded amount. Whoever comes first in virtual time goes first;
-//! ties go to the device, then to the job that has had fewer turns, then to the one named first: the same input gives the same
-//! outcome to the last digit.
+//! device the recorded duration (scaled). The number of outstanding launches is limited, so the
+//! host runs ahead of the device by a bounded amount. The earliest in virtual time goes first. Ties
+//! go to the device, then to the job with fewer turns, then to the first in order. So the same
+//! input gives exactly the same outcome.
 //!
-//! Launches of different jobs overlap and slow each other as [`Utilisation`](crate::Utilisation) says. A trace recorded
-//! on a CPU does not tell a launch's utilisation: all figures of throughput depend on that
-//! parameter.
+//! Launches of different jobs overlap and slow each other as [`Utilisation`](crate::Utilisation)
+//! says. A trace recorded on a CPU does not contain utilisations: all figures of throughput depend
+//! on that parameter.
 
 mod actor;
 mod engine;
@@ -52,20 +52,20 @@ pub struct ReplayConfig {
     pub budget: Bytes,
     /// The size of a region, if not the pool's own choice.
     pub region: Option<Bytes>,
-    /// Who decides.
+    /// The scheduling policy.
     pub policy: PolicyKind,
     /// How memory passes from one job to another.
     pub hand_over: HandOver,
     /// How many iterations each job does at least.
     pub iterations: u64,
-    /// On which terms the jobs join, in the order of the traces. One that is not here has none, and
-    /// says how many iterations it is to do. Names are those of the traces.
+    /// The jobs' configurations, in the order of the traces. A job without one gets the default,
+    /// with its number of iterations. Names are those of the traces.
     pub jobs: Vec<JobConfig>,
     /// The jobs do not mark their iterations: the pool detects them.
     pub detect: bool,
     /// The pool may plan iterations that repeat.
     pub plans: bool,
-    /// How the jobs meet the device.
+    /// The parameters of the simulated host and device.
     pub machine: Machine,
 }
 
@@ -137,8 +137,8 @@ pub fn replay(
     replay_under(config.policy.policy(), traces, config, progress)
 }
 
-/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is looked
-/// at while it decides.
+/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is
+/// looked at while it decides.
 ///
 /// # Errors
 /// As [`replay`].

@@ -1,4 +1,4 @@
-//! The order in which a job does what its trace recorded, for as many iterations as asked for.
+//! The sequence of operations of a job: its trace, repeated for any number of iterations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use zico_core::Ticks;
 
 use crate::trace::{Block, BlockId, Step, Trace};
 
-/// One thing a job does.
+/// One operation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Asks to start an iteration.
@@ -23,10 +23,10 @@ pub enum Op {
 /// Plays a trace without end: its setup, its iterations, and from the last iteration again the
 /// second one (the first is different: it makes the optimizer's state).
 ///
-/// What the last iteration leaves behind stands for what the second one expects, as far as the sizes
-/// are the same: a loss that is replaced in each iteration stays so. Where they are not, the last one
-/// frees what it leaves, and allocates what is expected. So a block may have another name than in the
-/// trace once iterations are played again: two that are alive never have the same.
+/// What the last iteration leaves behind stands for what the second one expects, as far as the
+/// sizes are the same: a loss that is replaced in each iteration stays so. Where they are not, the
+/// last one frees what it leaves, and allocates what is expected. So a block may have another name
+/// than in the trace once iterations are played again: two that are alive never have the same.
 #[derive(Clone, Debug)]
 pub struct Program<'t> {
     trace: &'t Trace,
@@ -192,8 +192,8 @@ mod tests {
         Trace::new("job".into(), String::new(), setup, iterations.collect()).unwrap()
     }
 
-    /// The sizes that are allocated (positive) and freed in so many iterations. Whatever is freed is alive,
-    /// and nothing that is alive is allocated.
+    /// The sizes that are allocated (positive) and freed in so many iterations. Whatever is freed
+    /// is alive, and nothing that is alive is allocated.
     fn played(trace: &Trace, iterations: usize) -> Vec<Vec<i64>> {
         let (mut program, mut alive) = (Program::new(trace), HashMap::new());
         let mut all: Vec<Vec<i64>> = Vec::new();

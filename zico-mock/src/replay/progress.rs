@@ -1,10 +1,10 @@
-//! How far the device has come in what a job has enqueued.
+//! The progress of the device in a job's enqueued work.
 
 use std::collections::VecDeque;
 
 use zico_core::Ticks;
 
-/// How far the device has come in a job's iterations.
+/// The progress of the device in a job's iterations.
 #[derive(Default)]
 pub(super) struct Progress {
     /// Recorded work of each launch that the device has not finished, oldest first.

@@ -1,5 +1,5 @@
-//! Training jobs that come with the library, so that nobody needs files to begin with: recorded ones
-//! ([`names`]), and small ones that were made to show something ([`made`]).
+//! The training jobs that come with the library: recorded ones ([`names`]), and small synthetic
+//! ones ([`made`]).
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
@@ -59,13 +59,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TRACES.iter().map(|&(name, _)| name)
 }
 
-/// The names of the jobs that nobody recorded, sorted: small ones, each made to do something that the
-/// recorded ones do not. `carry` replaces its loss in each iteration.
+/// The names of the synthetic jobs, sorted. Each does something that the recorded ones do not.
+/// `carry` replaces its loss in each iteration.
 pub fn made() -> impl Iterator<Item = &'static str> {
     MADE.iter().map(|&(name, _)| name)
 }
 
-/// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the longest.
+/// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the
+/// longest.
 ///
 /// # Errors
 ///

@@ -5,11 +5,12 @@
 //! cargo run --release -p zico-tests --bin schedules -- --seed 17
 //! ```
 //!
-//! `--from N` is the first seed, `--threads N` how many run at a time, `--all` goes on after a failure and
-//! counts them by kind, `--only KIND` looks for one kind only, `--plain` leaves out seeds whose jobs carry
-//! blocks from one iteration to the next or do not mark them. `--seed N` prints the jobs' programs and each
-//! call of one run; with `--shrink` of the smallest part of it that fails in the same way. The same options
-//! `--jobs` have to be given as when the seed failed. Exit code 1 if a run fails, 2 if an option is unknown.
+//! `--from N` is the first seed, `--threads N` how many run at a time, `--all` goes on after a
+//! failure and counts them by kind, `--only KIND` looks for one kind only, `--plain` leaves out
+//! seeds whose jobs carry blocks from one iteration to the next or do not mark them. `--seed N`
+//! prints the jobs' programs and each call of one run; with `--shrink` of the smallest part of it
+//! that fails in the same way. The same options `--jobs` have to be given as when the seed failed.
+//! Exit code 1 if a run fails, 2 if an option is unknown.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -4,8 +4,9 @@
 //! cargo run --release -p zico-tests --bin storm -- --jobs 3 --threads 8 --seconds 60 --seed 1
 //! ```
 //!
-//! `--carry 0` has no block live when an iteration ends, `--mute 0` lets all streams take events. `--rounds N` does it again with the next seeds, `--patience N` is for how many seconds no call may return.
-//! Exit code 1 if something goes wrong, 2 if an option is unknown.
+//! `--carry 0` has no block live when an iteration ends, `--mute 0` lets all streams take events.
+//! `--rounds N` does it again with the next seeds, `--patience N` is for how many seconds no call
+//! may return. Exit code 1 if something goes wrong, 2 if an option is unknown.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How large a budget has to be for jobs with these programs, whatever the order of their steps.
+//! The budget that suffices for jobs with these programs, in any order of their steps.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use zico_core::{Bytes, Lifetime};
 use super::script::{Marks, Op, Script};
 use crate::waves::REGION;
 
-/// What a job comes to hold at most, in regions.
+/// Upper bounds on what a job holds, in regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     /// At any time.
@@ -32,9 +32,9 @@ pub(super) fn cost(bytes: Bytes) -> u64 {
 }
 
 impl Most {
-    /// Of a program. What another thread frees counts as kept for ever; what another stream uses, until the
-    /// end of the iteration after the one in which it is freed. What is learned may be taken to persist, and
-    /// to belong to the iteration as well.
+    /// Of a program. What another thread frees counts as kept for ever; what another stream uses,
+    /// until the end of the iteration after the one in which it is freed. What is learned may be
+    /// taken to persist, and to belong to the iteration as well.
     pub(super) fn of(script: &Script) -> Self {
         let mut blocks: Vec<Option<(u64, Option<Lifetime>)>> = Vec::new();
         let (mut elsewhere, mut parked) = (HashSet::new(), Vec::new());
@@ -81,7 +81,7 @@ impl Most {
         let carried = between + learned;
         let kept = match script.marks {
             Marks::Marked => (persistent + carried).max(script.floor),
-            // Nobody knows when it can do without.
+            // The time at which it frees this is unknown.
             Marks::Detected | Marks::Never => ever,
         };
         Self { ever, kept, iteration: iteration + learned, carried }

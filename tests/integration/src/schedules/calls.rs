@@ -32,7 +32,7 @@ impl Run<'_> {
                 if alone && self.device.idle() {
                     return Done::Told(format!("no floor of {floor}"));
                 }
-                // Clearing up after it is a change as well, which is no reason to ask again.
+                // The cleanup changes the generation too, which is no reason to ask again.
                 Done::Wait(self.pool.generation(), format!("no floor of {floor} yet"))
             }
             Err(error) => Done::Told(error.to_string()),
@@ -182,7 +182,7 @@ impl Run<'_> {
         self.device.disown(if elsewhere { side } else { stream }, claim).unwrap();
     }
 
-    /// A job has come to the end of its program.
+    /// A job has finished its program.
     pub(super) fn finish(&mut self, who: usize) {
         match self.setup.scripts[who].ending {
             Ending::Leave => self.leave(who),

@@ -1,22 +1,24 @@
-//! Liveness: jobs whose programs end, in any order of their steps, under a budget that is known to do or
-//! known not to.
+//! Liveness: random schedules of jobs with finite programs, under a budget that is known to suffice
+//! or known not to.
 //!
-//! A seed draws two to eight jobs, each with a program (`script`): some mark their iterations, some have
-//! them detected, some have none; blocks are carried from one iteration to the next and freed there before
-//! or after their successors are made, by another thread, or never; jobs leave in mid-iteration, stay and do
-//! nothing any more, have floors and caps, declare what they take or do not, tell lifetimes or have them
-//! learned; streams take no events for a while; the budget changes. One thread lets a random job go on at a
-//! time, in virtual time (`run`). A job that has been told to wait asks again when the pool's generation has
-//! changed, as its documentation says, and not before.
+//! A seed draws two to eight jobs, each with a program (`script`): some mark their iterations, some
+//! have them detected, some have none; blocks are carried from one iteration to the next and freed
+//! there before or after their successors are made, by another thread, or never; jobs leave in
+//! mid-iteration, stay and become idle for good, have floors and caps, declare their needs or do
+//! not, give lifetimes or have them learned; streams take no events for a while; the budget
+//! changes. One thread lets a random job go on at a time, in virtual time (`run`). A job that has
+//! been told to wait asks again when the pool's generation has changed, as its documentation says,
+//! and not before.
 //!
-//! *Enough*: the budget lets each job finish while all others keep what they ever keep between iterations
-//! (`bound`). Then all programs have to come to their ends. Nobody may be told that there is no memory, but
-//! for a job whose iteration takes more than any before while others run as well: nobody could know that.
+//! *Enough*: the budget lets each job finish while all others keep what they ever keep between
+//! iterations (`bound`). Then all programs have to come to their ends. Nobody may be told that
+//! there is no memory, but for a job whose iteration takes more than any before while others run as
+//! well: nobody could know that.
 //!
 //! *Short*: a smaller budget. Then those who cannot go on have to be told, and leave.
 //!
-//! In both nothing may hang, no stream may use what is another's, and in the end everything is back. This
-//! watches I1, I3, I4, I6 and I8.
+//! In both cases nothing may hang, no stream may use another's memory, and in the end all memory
+//! comes back. This checks I1, I3, I4, I6 and I8.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -36,7 +38,7 @@ pub use run::Outcome;
 pub use script::{Ending, Marks, Op, Script};
 pub use setup::Setup;
 
-/// What went wrong.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// All jobs wait, nothing will ever happen, and nobody has been told.
@@ -68,7 +70,7 @@ pub enum Kind {
 pub struct Failure {
     /// Which.
     pub kind: Kind,
-    /// How, for people.
+    /// The description.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Lets the jobs of a setup go on, one step at a time, and watches.
+//! Runs the jobs of a setup, one step at a time, and checks the answers.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) type Dev = Between<MockDevice>;
 /// As long as others wait for a job that does nothing.
 const PATIENCE: Ticks = Ticks::millis(60_000);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Calls made.
@@ -37,14 +37,14 @@ pub(super) struct Live {
     pub(super) stays: bool,
 }
 
-/// What becomes of a step.
+/// The result of a step.
 pub(super) enum Done {
     Yes,
     /// Not now: to be asked again when the generation is another than this.
     Wait(u32, String),
     /// Not now, because of the device.
     Later,
-    /// It never can be.
+    /// Refused for good.
     Told(String),
 }
 
@@ -69,7 +69,8 @@ pub(super) struct Actor {
     pub(super) waits: Option<(u32, String)>,
     pub(super) inside: bool,
     pub(super) iterations: u32,
-    /// What it holds beside what persists, and the most of that in its iterations so far, in regions.
+    /// What it holds beside what persists, and the most of that in its iterations so far, in
+    /// regions.
     pub(super) now: u64,
     pub(super) shown: u64,
     pub(super) most: u64,
@@ -155,7 +156,7 @@ impl Run<'_> {
         }
     }
 
-    /// Nobody can go on: what has to happen by itself does. Whether there is anything left of that.
+    /// No job can go on: advances the device and muted streams. False if nothing is left to happen.
     fn something_else_happens(&mut self, vain: &mut u32) -> Result<bool, Failure> {
         if let Some(who) = self.actors.iter().position(|actor| !actor.given.is_empty()) {
             self.free_given(who);
@@ -192,7 +193,7 @@ impl Run<'_> {
             self.poll()?;
             return Ok(true);
         }
-        // What if somebody asks again, although nothing says that this would help?
+        // Lets a job ask again although the generation has not changed: it must not succeed.
         for who in 0..self.actors.len() {
             if self.actors[who].state != State::Goes {
                 continue;
@@ -333,7 +334,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Everybody leaves: everything has to come back.
+    /// All jobs leave: all memory has to come back.
     fn end(mut self) -> Result<Outcome, Failure> {
         self.unmute(true);
         (0..self.actors.len()).for_each(|who| self.leave(who));

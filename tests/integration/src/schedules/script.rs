@@ -1,4 +1,4 @@
-//! What jobs do, drawn by a seed: programs that end if each of their steps can be done.
+//! Programs of jobs, drawn from a seed. A program ends if each of its steps can be done.
 
 use fastrand::Rng;
 use zico_core::{Bytes, JobConfig, Lifetime};
@@ -28,7 +28,7 @@ pub enum Op {
     Sleep,
 }
 
-/// How a job has its iterations found.
+/// How a job's iterations are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
     /// It marks them.
@@ -39,14 +39,14 @@ pub enum Marks {
     Never,
 }
 
-/// What a job does in the end.
+/// What a job does after its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Leaves, with whatever is live.
     Leave,
     /// Frees all it has first.
     FreeAndLeave,
-    /// Stays with all it has, and does nothing any more.
+    /// Stays with all its blocks, idle for good.
     Stay,
 }
 

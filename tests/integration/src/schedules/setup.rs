@@ -1,4 +1,4 @@
-//! All that a seed decides before the jobs start.
+//! The setup that a seed determines before the jobs start.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -21,9 +21,9 @@ pub struct Setup {
     pub scripts: Vec<Script>,
     /// What each of them takes at most.
     pub most: Vec<Most>,
-    /// Whether the budget does.
+    /// Whether the budget suffices.
     pub enough: bool,
-    /// The least budget that does, in regions.
+    /// The least budget that suffices, in regions.
     pub least: u64,
     /// The budget, in regions.
     pub budget: u64,
@@ -40,7 +40,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What a seed decides. Every second one has a budget that does not do, if there is one.
+    /// The setup of a seed. Every second one has a budget that does not suffice, if possible.
     #[must_use]
     pub fn draw(seed: u64, jobs: RangeInclusive<usize>) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -73,7 +73,8 @@ impl Setup {
         setup
     }
 
-    /// Whether all jobs mark their iterations and hold nothing else between them than what they say persists.
+    /// Whether all jobs mark their iterations and hold nothing else between them than what they say
+    /// persists.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let marked = self.scripts.iter().all(|script| script.marks == Marks::Marked);

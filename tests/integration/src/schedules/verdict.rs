@@ -1,4 +1,4 @@
-//! Whether an answer may be, and what to say of a run that went wrong.
+//! Whether an answer of the pool is allowed, and reports of failed runs.
 
 use super::bound::cost;
 use super::run::{Actor, Run, State};
@@ -7,8 +7,8 @@ use super::{Failure, Kind};
 use crate::waves::REGION;
 
 impl Run<'_> {
-    /// Whether what a job asks for, and all that it has, is no more than is reserved for it. Where its
-    /// iterations are detected it may have to wait for one to begin.
+    /// Whether what a job asks for, and all that it has, is no more than is reserved for it. Where
+    /// its iterations are detected it may have to wait for one to begin.
     pub(super) fn is_within_floor(&self, who: usize, op: Option<Op>) -> bool {
         let (script, Actor { job, mute, .. }) = (&self.setup.scripts[who], &self.actors[who]);
         match (op, job) {
@@ -21,15 +21,15 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the device has nothing left to do for what has been given up: neither regions nor the
-    /// mappings of pages that others have since.
+    /// Whether the device has nothing left to do for what has been given up: neither regions nor
+    /// the mappings of pages that others have since.
     pub(super) fn nothing_drains(&self) -> bool {
         self.device.idle()
             && self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
     }
 
-    /// Whether its iteration takes more than any before while another one runs: both hold what the other
-    /// needs, and nobody could know.
+    /// Whether its iteration takes more than any before while another one runs: both hold what the
+    /// other needs, and nobody could know.
     pub(super) fn is_excused(&self, who: usize, op: Option<Op>) -> bool {
         let detects = |who: usize| self.setup.scripts[who].marks == Marks::Detected;
         let others = (0..self.actors.len()).filter(|&other| other != who);

@@ -1,4 +1,4 @@
-//! The device of a storm: the host's memory, streams that can be muted, and patterns.
+//! The device of a stress test: the host's memory, streams that can be muted, and patterns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,14 +1,16 @@
-//! Storms of real threads on a device over the host's memory, with patterns in every block.
+//! Stress tests (*storms*): real threads on a device over the host's memory, with patterns in every
+//! block.
 //!
-//! Each job has several threads that allocate and free at the same time, in iterations which one of them
-//! begins and ends; blocks are carried from one iteration to the next, and freed there or while the next
-//! one waits to begin; other streams use blocks; jobs leave, with live blocks or without, and join again.
-//! Beside them a thread polls, trims, changes the budget and has streams take no events for a while.
+//! Each job has several threads that allocate and free at the same time, in iterations which one of
+//! them begins and ends; blocks are carried from one iteration to the next, and freed there or
+//! while the next one waits to begin; other streams use blocks; jobs leave, with live blocks or
+//! without, and join again. Another thread polls, trims, changes the budget and mutes streams: a
+//! muted stream refuses events.
 //!
-//! What is checked: each block holds the pattern that was written to it (I2, I3); a blocking call ends in no
-//! error of another job's stream (I6, I8); with nothing live a job holds nothing when its iteration has
-//! ended; the pool holds no more than its budget (I1); everything comes back in the end; and a watchdog ends
-//! the storm when no call has returned for a while (I4).
+//! What is checked: each block holds the pattern that was written to it (I2, I3); a blocking call
+//! ends in no error of another job's stream (I6, I8); with nothing live a job holds nothing when
+//! its iteration has ended; the pool holds no more than its budget (I1); everything comes back in
+//! the end; and a watchdog ends the storm when no call has returned for a while (I4).
 
 mod bench;
 mod tenant;
@@ -28,7 +30,7 @@ use tenant::Tenant;
 /// The size of a region, and of a page of the device.
 pub(crate) const REGION: u64 = 64 << 10;
 
-/// How a storm is to be.
+/// The parameters of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
     /// How many jobs.
@@ -47,7 +49,7 @@ pub struct Storm {
     pub patience: Duration,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Calls of the threads that have returned.
@@ -58,7 +60,8 @@ pub struct Report {
     pub joins: u64,
     /// Patterns that were looked at.
     pub patterns: u64,
-    /// Requests that were told that there is no memory: threads that vary may all wait for each other.
+    /// Requests that were told that there is no memory: threads that vary may all wait for each
+    /// other.
     pub told: u64,
 }
 
@@ -89,7 +92,7 @@ impl Shared {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    /// Says what a thread is about to do, does it, and counts it.
+    /// Notes the call that a thread makes, makes it, and counts it.
     pub(crate) fn call<T>(&self, thread: usize, what: &str, call: impl FnOnce() -> T) -> T {
         self.says(thread, what);
         let done = call();

@@ -1,9 +1,9 @@
-//! What may happen in the world.
+//! The calls of the model test.
 
 use zico_core::Lifetime;
 use zico_mock::Operations;
 
-/// One thing that happens.
+/// One call or event.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// Join if not there, else leave with whatever is live.
@@ -35,14 +35,14 @@ pub enum Call {
         /// The other one.
         side: bool,
     },
-    /// The job does nothing for so many calls, whatever is asked of it.
+    /// The job stays idle for this number of calls.
     Idle {
         /// Who.
         job: usize,
         /// How long.
         calls: u8,
     },
-    /// At the so manieth call of the device from now on this happens, in the middle of whatever makes it.
+    /// At the nth device call from now on this happens, within the call of the pool that makes it.
     During {
         /// After so many calls of the device.
         skip: u8,

@@ -1,4 +1,4 @@
-//! How the world ends: each job can go on, or is refused; then everything comes back.
+//! The end of a sequence: each job can go on, or is refused; then all memory comes back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 

@@ -1,19 +1,18 @@
-//! A pool and a small model of it, for sequences of calls of every kind.
+//! Model-based testing: a pool and a small model of it, for sequences of calls of every kind.
 //!
 //! A sequence of calls by several jobs, with faults injected into the device and time advanced at
 //! will. After every step: the physical memory is within the budget (I1; where that was lowered,
-//! within what was pending), the oracle has seen no
-//! byte with two owners, in device order and on physical bytes, and none reused before its fence (I2,
-//! I3), the books add up, and every misuse is a typed error (I7). A refused call leaves the books as
-//! they were, and at the end everything comes back, failures or not (I6, I8). Before that each job in turn
-//! has an iteration while the others do nothing and keep what they have: it goes through, or is refused,
-//! but does not wait for what will never happen (I4).
+//! within what was pending), the oracle has seen no byte with two owners, in device order and on
+//! physical bytes, and none reused before its fence (I2, I3), the sums of the pool's snapshot are
+//! right, and every misuse is a typed error (I7). A refused call changes nothing, and at the end
+//! all memory comes back, also after failures (I6, I8). Before that each job in turn has an
+//! iteration while the others are idle and keep their memory: it completes or is refused, but does
+//! not wait for ever (I4).
 //!
-//! Any call may happen in the middle of another one, at one of its calls of the device: as another thread of
-//! the same job's, or of another's, would make it.
+//! Any call may happen in the middle of another one, at one of its calls of the device: as a thread
+//! of the same job or of another would make it.
 //!
-//! The property test and the fuzz target share this: the one draws [`Call`]s, the other makes them of
-//! bytes.
+//! The property test draws the [`Call`]s, the fuzz target makes them from bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -47,7 +46,7 @@ const BUDGET: Bytes = Bytes::mib(32);
 const FLOOR: Bytes = Bytes::mib(8);
 /// The most that the third and the seventh may hold.
 const CAP: Bytes = Bytes::mib(12);
-/// A call in the middle of a call in the middle of another, and no deeper.
+/// The nesting depth of calls within calls.
 const DEPTH: u32 = 2;
 
 type Dev = Between<Faulty<MockDevice>>;
@@ -69,8 +68,8 @@ struct Inner {
 
 struct State {
     tenants: Vec<Option<Tenant>>,
-    /// The most that the pool may hold: never more than when this was checked last, unless the budget
-    /// has been changed since.
+    /// The most that the pool may hold: never more than when this was checked last, unless the
+    /// budget has been changed since.
     most: Bytes,
     /// To happen in the middle of something else.
     during: Vec<(u8, When, Call)>,
@@ -102,7 +101,7 @@ impl World {
         Self(inner)
     }
 
-    /// Does one thing. Panics if an answer is none that the contract allows.
+    /// Makes one call. Panics if the contract does not allow the answer.
     pub fn call(&mut self, call: &Call) {
         self.0.call(call);
     }
@@ -118,8 +117,8 @@ impl World {
         self.0.check();
     }
 
-    /// Each job can go on or is refused, while the others keep what they have. Then everybody leaves, the
-    /// device finishes, nothing fails any more: all comes back.
+    /// Each job can go on or is refused, while the others keep their memory. Then all jobs leave,
+    /// the device finishes without faults, and all memory comes back.
     pub fn end(self) {
         let device = self.0.device.clone();
         self.0.end();

@@ -1,4 +1,4 @@
-//! Iterations that a job does again and again.
+//! Iterations that a job repeats.
 
 use zico_core::Lifetime;
 
@@ -18,8 +18,8 @@ const IN: Option<Lifetime> = Some(Lifetime::Iteration);
 /// How many steps a routine has.
 pub(super) const STEPS: usize = 16;
 
-/// An iteration with temporaries, what lives from its beginning to its end, what outlives it, and what
-/// comes in the place of something else.
+/// An iteration with temporaries, what lives from its beginning to its end, what outlives it, and
+/// what comes in the place of something else.
 pub(super) const ROUTINE: [Step; STEPS] = {
     use Step::{Alloc, Begin, End, Free};
     [
@@ -43,8 +43,8 @@ pub(super) const ROUTINE: [Step; STEPS] = {
     ]
 };
 
-/// An iteration whose last block is freed in the next one, after its successor has been made: as the loss
-/// in a training loop.
+/// An iteration whose last block is freed in the next one, after its successor has been made: as
+/// the loss in a training loop.
 pub(super) const LOOP: [Step; STEPS] = {
     use Step::{Alloc, Begin, End, Free, FreeLast};
     [

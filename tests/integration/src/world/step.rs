@@ -1,4 +1,4 @@
-//! What a job of the world does, and what the model notes of it.
+//! The calls of a job, and the model's record of them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -17,7 +17,7 @@ use crate::between::BetweenError;
 /// One job.
 pub(super) struct Tenant {
     pub(super) job: Arc<Job<Dev>>,
-    /// The how manieth that has joined.
+    /// Its number in the order of joining.
     stay: u64,
     pub(super) stream: MockStream,
     running: bool,
@@ -26,7 +26,7 @@ pub(super) struct Tenant {
     /// Another stream, for some of its work.
     pub(super) side: MockStream,
     live: Vec<Live>,
-    /// It does nothing for so many calls.
+    /// It stays idle for this number of calls.
     pub(super) idle: u8,
     /// The next step of its routine, and what those before have allocated, now and the time before.
     step: usize,
@@ -46,7 +46,7 @@ impl Tenant {
         !self.live.is_empty()
     }
 
-    /// The job's books against the model.
+    /// Compares the job's figures with the model.
     pub(super) fn check(&self) {
         let live: u64 = self.live.iter().map(|live| live.block.bytes().value()).sum();
         let held = self.job.held();

@@ -1,5 +1,5 @@
-//! No cycles among the modules of the crates beside the core: siblings, with all that is inside them,
-//! use each other in one direction only.
+//! No cycles among the modules of the crates beside the core: siblings, with all that is inside
+//! them, use each other in one direction only.
 //!
 //! A module uses another where its code has a path that begins with `crate` or `super` and leads
 //! there, by itself or through a `use` of a module on its way. Tests are left out. Siblings are

@@ -1,7 +1,7 @@
 //! `docs/house.md` against the code: who uses whom among the modules of the core.
 //!
-//! A module is a file or a folder of `zico-core/src`. It uses another where its text, tests left out,
-//! names `crate::other`.
+//! A module is a file or a folder of `zico-core/src`. It uses another where its text, tests left
+//! out, names `crate::other`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -75,7 +75,8 @@ fn uses() -> BTreeMap<String, BTreeSet<String>> {
     uses
 }
 
-/// Files that are compiled for tests only: `arena/model.rs` is what its tests hold the arena against.
+/// Files that are compiled for tests only: `arena/model.rs` is what its tests hold the arena
+/// against.
 fn is_test(path: &Path) -> bool {
     let tests = ["tests.rs", "testing.rs", "model.rs"];
     tests.contains(&path.file_name().unwrap().to_str().unwrap())

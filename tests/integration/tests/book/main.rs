@@ -1,5 +1,5 @@
-//! What the book says of the tree is so: links lead somewhere, files are there, and the core's modules
-//! use each other as its picture shows.
+//! The book against the source: links and files exist, the core's modules use each other as
+//! documented, and modules have no cycles.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 #![allow(clippy::panic, reason = "helpers of tests, where a panic is the report")]
 

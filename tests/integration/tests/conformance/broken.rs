@@ -1,4 +1,4 @@
-//! The mock with one defect.
+//! The mock device with one defect.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub(crate) enum Defect {
     Nothing,
     GranularityIsNoPowerOfTwo,
     AlignmentIsIgnored,
-    /// Where the operation ought to be refused it does something else, or nothing.
+    /// The operation succeeds where it has to be refused.
     NeverRefuses(Operation),
     DestroyLeaks,
     /// Of pieces that cannot all be mapped it maps the first.

@@ -1,5 +1,5 @@
-//! The conformance suite over the devices that need no hardware, and over devices that are broken
-//! on purpose: a suite that cannot fail proves nothing.
+//! The conformance suite on the devices that need no hardware, and on devices with a defect, each
+//! of which has to fail.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod broken;

@@ -1,4 +1,4 @@
-//! What the backend makes of calls that fail half-way, of contexts, and of other users of the driver.
+//! The backend with calls that fail half-way, several contexts, and other users of the driver.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is said where there is no driver, no device, or not what zico needs.
+//! Discovery without a driver, without a device, or without the needed features.
 
 use std::fs;
 use std::path::PathBuf;

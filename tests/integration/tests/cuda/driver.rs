@@ -1,4 +1,4 @@
-//! Runs tests where the driver in software is the machine's CUDA driver.
+//! Runs tests with the driver in software in place of the machine's CUDA driver.
 //!
 //! The dynamic linker reads its path when a process starts. So a test runs itself again as a child
 //! process, in which a folder with the driver, as `libcuda.so`, is on the path.

@@ -1,5 +1,5 @@
-//! Every call of the driver fails once, wherever it is made: no panic, a typed error at most once,
-//! and in the end everything has come back.
+//! Each call of the driver fails once: no panic, at most one typed error, and in the end everything
+//! has been released.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The CUDA backend on the driver in software of `tests/cuda-driver`: on any machine, with or without
-//! a GPU.
+//! The CUDA backend on the driver in software of `tests/cuda-driver`: on any machine, with or
+//! without a GPU.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 #![allow(clippy::panic, reason = "helpers of tests, where a panic is the report")]

@@ -1,4 +1,4 @@
-//! Jobs that share memory, and processes that do, with patterns in the memory.
+//! Memory shared by jobs and by processes, checked by patterns.
 
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};

@@ -6,8 +6,8 @@ use zico_tests::waves::Reckless;
 
 use super::{Setup, busy, learned, out_of_memory, own};
 
-/// R1: the leftover of a job that waits in `begin` is looked at anew when it goes there: who was told to
-/// wait for it is not left waiting.
+/// R1: the leftover of a job that waits in `begin` is looked at anew when it goes there: who was
+/// told to wait for it is not left waiting.
 #[test]
 fn a_denial_is_looked_at_again_when_the_job_it_rests_on_waits_to_start() {
     let setup = Setup::under(8, Reckless);
@@ -33,8 +33,8 @@ fn a_denial_is_looked_at_again_when_the_job_it_rests_on_waits_to_start() {
     b.alloc(own(1)).unwrap();
 }
 
-/// The same where the policy would not let it start beside the one that is denied: nobody else can free
-/// what that one waits for.
+/// The same where the policy would not let it start beside the one that is denied: nobody else can
+/// free what that one waits for.
 #[test]
 fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
     let setup = Setup::under(8, Exclusive);
@@ -60,9 +60,9 @@ fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
     b.alloc(own(1)).unwrap();
 }
 
-/// R2: a job that begins before its model is built has parameters and optimizer state among the blocks of
-/// its iterations, for ever. Its claims and what it keeps are right after a few iterations, and it hangs
-/// nobody meanwhile.
+/// R2: a job that begins before its model is built has parameters and optimizer state among the
+/// blocks of its iterations, for ever. Its claims and what it keeps are right after a few
+/// iterations, and it hangs nobody meanwhile.
 #[test]
 fn a_job_that_begins_before_its_model_is_built_ends_up_with_the_right_claims() {
     let setup = Setup::new(12);
@@ -91,8 +91,8 @@ fn a_job_that_begins_before_its_model_is_built_ends_up_with_the_right_claims() {
     assert!(text.contains("a holds 6 MiB") && text.contains("larger by 2 MiB"), "{text}");
 }
 
-/// R3: two jobs whose first step comes before their first mark, each with a peak of more than half the
-/// budget: the second waits for the first, and none is refused.
+/// R3: two jobs whose first step comes before their first mark, each with a peak of more than half
+/// the budget: the second waits for the first, and none is refused.
 #[test]
 fn first_steps_before_the_first_mark_fit_below_the_sum_of_the_peaks() {
     let setup = Setup::new(10);
@@ -134,7 +134,8 @@ fn first_steps_before_the_first_mark_fit_below_the_sum_of_the_peaks() {
     jobs.iter().zip(models).for_each(|(job, model)| job.free(model).unwrap());
 }
 
-/// R3: what a job has allocated before its first mark it may free yet: who needs it waits, and is not refused.
+/// R3: what a job has allocated before its first mark it may free yet: who needs it waits, and is
+/// not refused.
 #[test]
 fn what_is_guessed_to_persist_is_waited_for() {
     let setup = Setup::new(10);

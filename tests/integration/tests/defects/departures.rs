@@ -34,8 +34,8 @@ fn a_job_is_ended_from_outside() {
     assert_eq!(setup.pool.snapshot().jobs.len(), 1);
 }
 
-/// D1: a job that leaves while another thread looks at its parked blocks waits for the streams that use
-/// them.
+/// D1: a job that leaves while another thread looks at its parked blocks waits for the streams that
+/// use them.
 #[test]
 fn a_job_that_leaves_while_another_thread_polls_waits_for_its_other_streams() {
     for operation in [Operation::Query, Operation::OrderAfter] {

@@ -61,8 +61,8 @@ fn a_jobs_own_stream_that_takes_no_event_ends_its_wait() {
     assert!(matches!(result, Err(AllocError::Device(HookError::Made))), "{result:?}");
 }
 
-/// D6: of the streams that have used a job's blocks only the last few are remembered. One that is not is asked
-/// for an event again.
+/// D6: of the streams that have used a job's blocks only the last few are remembered. One that is
+/// not is asked for an event again.
 #[test]
 fn few_streams_are_remembered() {
     let setup = Setup::new(8);
@@ -80,8 +80,8 @@ fn few_streams_are_remembered() {
     assert_eq!(events(streams[0]), 1, "forgotten");
 }
 
-/// Regions that come and go while no event can be recorded are tried again in batches, not one by one: the
-/// batch that stays open does not grow.
+/// Regions that come and go while no event can be recorded are tried again in batches, not one by
+/// one: the batch that stays open does not grow.
 #[test]
 fn a_batch_does_not_grow_with_each_event_that_is_refused() {
     let setup = Hooked::new(4);

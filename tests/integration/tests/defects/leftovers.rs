@@ -1,4 +1,4 @@
-//! What jobs hold over from one iteration to the next, and jobs that wait for it (D0).
+//! Memory carried over from one iteration to the next, and jobs that wait for it (D0).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -41,8 +41,8 @@ fn a_leftover_does_not_stop_an_iteration_of_which_nothing_is_known() {
     }
 }
 
-/// D0, 4: two jobs wait to start. The first needs what the second keeps and frees in its iteration: the
-/// second starts, whoever asked first.
+/// D0, 4: two jobs wait to start. The first needs what the second keeps and frees in its iteration:
+/// the second starts, whoever asked first.
 #[test]
 fn a_job_that_waits_to_start_lets_the_one_start_that_keeps_what_it_needs() {
     let setup = Setup::new(8);
@@ -104,8 +104,8 @@ fn what_a_waiting_job_keeps_is_not_there_for_one_with_a_higher_priority() {
     assert_eq!(b.begin(), Ok(Begin::Started));
 }
 
-/// What a job begins with stays, as far as is known, until it has been freed: no iteration starts beside it
-/// that would need it.
+/// What a job begins with stays, as far as is known, until it has been freed: no iteration starts
+/// beside it that would need it.
 #[test]
 fn what_an_iteration_has_begun_with_is_not_expected_back() {
     let setup = Setup::under(8, Reckless);
@@ -139,8 +139,8 @@ fn what_iterations_have_left_is_expected_to_be_left_again() {
     assert_eq!(b.begin(), Ok(Begin::Started), "nothing was left");
 }
 
-/// D0, 5: a persistent allocation outside iterations, by a job that keeps something, beside an iteration
-/// of which nothing is known.
+/// D0, 5: a persistent allocation outside iterations, by a job that keeps something, beside an
+/// iteration of which nothing is known.
 #[test]
 fn a_persistent_allocation_and_an_unknown_iteration_do_not_wait_for_each_other() {
     let setup = Setup::new(8);
@@ -186,7 +186,8 @@ fn an_idle_job_keeps_what_it_holds_and_stops_nobody() {
     assert_eq!(waits[0].to_string(), "b waits for 2 MiB: a (Idle) holds 2 MiB");
 }
 
-/// D0, 7: jobs that mark no iterations and all wait for memory: one of them is told, with the numbers.
+/// D0, 7: jobs that mark no iterations and all wait for memory: one of them is told, with the
+/// numbers.
 #[test]
 fn jobs_that_mark_nothing_and_all_wait_are_told() {
     let setup = Setup::new(6);

@@ -1,4 +1,4 @@
-//! What hostile use has broken once: each defect in the shortest program that shows it.
+//! Regression tests: each defect found by hostile use, in the shortest program that shows it.
 //!
 //! The numbers are those of the table in docs/verification.md.
 

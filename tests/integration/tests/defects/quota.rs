@@ -5,8 +5,8 @@ use zico_tests::waves::regions;
 
 use super::{Setup, out_of_memory, stays};
 
-/// D14: a job whose persistent memory outgrows the room for its own peak is refused that itself, and shuts
-/// nobody else out.
+/// D14: a job whose persistent memory outgrows the room for its own peak is refused that itself,
+/// and shuts nobody else out.
 #[test]
 fn a_job_cannot_outgrow_its_own_peak() {
     let setup = Setup::new(8);

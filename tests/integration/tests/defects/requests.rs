@@ -93,8 +93,8 @@ fn a_page_that_is_leased_in_vain_goes_back() {
     let _ = (first, small);
 }
 
-/// An iteration begins while another thread of the job leases for a block: where that goes has been decided
-/// before, so the plan of the iteration does not foresee it.
+/// An iteration begins while another thread of the job leases for a block: where that goes has been
+/// decided before, so the plan of the iteration does not foresee it.
 #[test]
 fn an_allocation_under_way_when_a_planned_iteration_begins_is_none_of_its_plan() {
     let setup = Hooked::new(16);

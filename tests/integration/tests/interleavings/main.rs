@@ -1,5 +1,4 @@
-//! Orders of events between threads that have gone wrong once, each made to happen
-//! (`zico_tests::hook`).
+//! Interleavings of threads that have failed once, each reproduced by `zico_tests::hook`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -39,8 +38,8 @@ impl Setup {
         (Arc::new(self.pool.join(name, stream).unwrap()), stream)
     }
 
-    /// Iterations alone with blocks of so many regions: two, so that they are planned, and one more that
-    /// follows the plan, so that the pool knows the job.
+    /// Iterations alone with blocks of so many regions: two, so that they are planned, and one more
+    /// that follows the plan, so that the pool knows the job.
     fn learn(&self, (job, stream): &(Tenant, MockStream), wave: &[u64]) {
         for _ in 0..3 {
             assert_eq!(job.begin().unwrap(), Begin::Started);

@@ -1,4 +1,4 @@
-//! Calls that make no sense, and handles of somebody else.
+//! Invalid calls, and handles of another pool or device.
 
 use zico_core::policy::Exclusive;
 use zico_core::{AllocError, Begin, Bytes, JobConfig};

@@ -1,4 +1,4 @@
-//! Who waits, who is woken and who is refused while calls are under way.
+//! Waiting, wake-ups and refusals while calls are in progress.
 
 use std::future::Future;
 use std::pin::pin;

@@ -6,8 +6,8 @@ use zico_tests::waves::{Waves, regions, run_all};
 
 use super::pool;
 
-/// A claim is as far above what the iterations took as they have exceeded it lately, by one region at
-/// least.
+/// A claim is as far above what the iterations took as they have exceeded it lately, by one region
+/// at least.
 #[test]
 fn the_margin_is_what_the_iterations_have_shown() {
     let (device, pool) = pool(200, TimeShift::default());
@@ -30,8 +30,9 @@ fn the_margin_is_what_the_iterations_have_shown() {
     assert_eq!(claim_after(&[100, 20], 1), Some(regions(120 + 1)), "eight iterations ago");
 }
 
-/// What is expected of an iteration is what those of its shape have taken: from its beginning if the job
-/// says which it is, from its first allocation if it does not. One that is new may take anything.
+/// What is expected of an iteration is what those of its shape have taken: from its beginning if
+/// the job says which it is, from its first allocation if it does not. One that is new may take
+/// anything.
 #[test]
 fn an_iteration_is_known_by_its_first_allocation_or_by_what_the_job_says() {
     let waves: [&[u64]; 3] = [&[20, 5], &[60, 20], &[40, 9, 2]];

@@ -1,7 +1,7 @@
-//! Promises by name, each in the situation that threatens it most.
+//! The promises by name, each in its hardest situation.
 //!
-//! The policy here is as bad as can be: it lets everybody start at once. What is left are the pool's
-//! own guarantees.
+//! The policy here is the worst: every iteration starts at once. Only the pool's own guarantees
+//! remain.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 

@@ -1,4 +1,4 @@
-//! Every job goes on (I4, I5).
+//! Progress of every job (I4, I5).
 
 use proptest::prelude::*;
 use zico_core::policy::{Policy, TimeShift};
@@ -41,8 +41,9 @@ proptest! {
     }
 }
 
-/// I5: a job with heavy iterations among jobs with light ones, who go first and of whom some always wait,
-/// starts once 16 have passed it over, after those that run and one of each job that asked before.
+/// I5: a job with heavy iterations among jobs with light ones, who go first and of whom some always
+/// wait, starts once 16 have passed it over, after those that run and one of each job that asked
+/// before.
 #[test]
 fn a_job_that_asks_is_not_passed_over() {
     let (device, pool) = pool(10, TimeShift::default());
@@ -92,8 +93,8 @@ fn memory_kept_between_iterations_is_waited_for() {
     assert_eq!(job.job.begin(), Ok(Begin::Started));
 }
 
-/// I6: jobs that suddenly take more do not fail, nor make others fail, as long as each fits alone: what
-/// is known can finish before what is new gets on.
+/// I6: jobs that suddenly take more do not fail, nor make others fail, as long as each fits alone:
+/// what is known can finish before what is new gets on.
 #[test]
 fn iterations_that_grow_wait_for_those_that_are_known() {
     let (device, pool) = pool(16, Reckless);

@@ -70,7 +70,7 @@ pub enum KinetoError {
         /// Why.
         source: io::Error,
     },
-    /// The file is of some other program.
+    /// The file comes from another program.
     #[error("the JSON has no traceEvents: it is no profile of the PyTorch profiler")]
     NoTraceEvents,
     /// The profile is longer than any that is accepted.

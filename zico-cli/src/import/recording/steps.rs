@@ -1,4 +1,4 @@
-//! The steps of a trace, put together from the events of a recording.
+//! The steps of a trace, from the events of a recording.
 
 use zico_core::{Bytes, Ticks};
 use zico_mock::trace::{Iteration, Step};

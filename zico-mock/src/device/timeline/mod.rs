@@ -57,7 +57,7 @@ struct Queue<M> {
     waiting: Vec<(u64, usize)>,
 }
 
-/// What holds a stream's queue up. Where nothing does, the queue is empty.
+/// What a stream waits for. If it waits for nothing, its queue is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front {
     Nothing,
