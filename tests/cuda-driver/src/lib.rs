@@ -21,8 +21,11 @@
 //! | `ZICO_DRIVER_MEMORY` | the bytes of each | 1 GiB |
 //! | `ZICO_DRIVER_NO_VMM` | devices have no virtual memory management | they have |
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |
-//! | `ZICO_DRIVER_FAULTS` | `cuMemMap:3=2,...`: call 3 only returns 2 (0: is ignored); `:3+=2`: all from 3 on | none |
+//! | `ZICO_DRIVER_FAULTS` | rules for calls that fail, separated by commas | none |
 //! | `ZICO_DRIVER_LOG` | a file to which each call and its code are written | none |
+//!
+//! A rule `cuMemMap:3=2` makes the third call of `cuMemMap` do nothing but return 2; with the code 0
+//! the call is ignored silently. `cuMemMap:3+=2` applies to all calls from the third on.
 #![cfg(target_os = "linux")]
 #![allow(non_snake_case, reason = "the driver's names")]
 #![allow(clippy::cast_possible_truncation, reason = "systems with CUDA have 64 bits")]
