@@ -8,7 +8,7 @@ use zico_core::Lifetime;
 use zico_mock::trace::{Iteration, Step, Trace};
 use zico_plan::{Block, PlanError, Planner};
 
-/// How much two jobs need for their iterations' blocks.
+/// The memory that two jobs need for the blocks of their iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Across {
     /// The most bytes in pages that are in use, with a plan for each.

@@ -11,7 +11,7 @@ use crate::null::{GRANULARITY, NullDevice};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How a call may grow with n.
+/// The documented growth of a call with n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Not at all, or with its logarithm.
@@ -85,7 +85,7 @@ pub enum Call {
     End,
     /// The same of which 100 live at a time
     EndShort,
-    /// No call of the pool's: a loop in a loop, which has to be found out
+    /// Not a call of the pool: a nested loop, which has to be detected
     #[value(hide = true)]
     Toy,
 }
@@ -294,7 +294,7 @@ fn decide(n: usize) -> Outcome<()> {
 fn beside(call: Call, n: usize) -> Outcome<()> {
     let (pool, job) = job(n + 1)?;
     let blocks = blocks(&job, n)?;
-    // Once before: the books grow by doubling.
+    // Once before: the tables grow by doubling.
     let block = job.alloc(pages(1))?;
     job.free(block)?;
     pool.poll()?;

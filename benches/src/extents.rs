@@ -1,5 +1,4 @@
-//! What the models have in common: free bytes by address and by size, and a device to get more
-//! from.
+//! The parts common to the models: free bytes by address and by size, and a device that gives more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

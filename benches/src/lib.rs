@@ -1,9 +1,9 @@
-//! The memory policies of other allocators, modelled, to hold zico against.
+//! Models of other allocators' memory policies, to compare zico with.
 //!
 //! Each model does what its original does to place blocks and to get memory from the device, and
-//! nothing else: addresses are numbers, and there is no device. It goes through a recorded job in
-//! program order, as the originals do on one stream, where a freed block can be had again at once.
-//! What counts is the most that it held over the whole run, over the most that was alive in it.
+//! nothing else: addresses are numbers, and there is no device. It runs a recorded job in program
+//! order, as the originals do on one stream, where a freed block can be reused at once. The result
+//! is the peak of held bytes over the peak of live bytes, in the whole run.
 //!
 //! | module | whose policy |
 //! |---|---|

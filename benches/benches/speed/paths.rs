@@ -1,4 +1,4 @@
-//! What the rest of zico costs: leases, iterations, decisions, plans, files, replays.
+//! The time of the other paths of zico: leases, iterations, decisions, plans, files, replays.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -139,8 +139,8 @@ fn turn(others: usize) -> Outcome<Runs> {
     })
 }
 
-/// One job asks, all others run, each somewhere in its iteration; under half the sum of their
-/// peaks.
+/// One job asks while all others run, at different points of their iterations, under half the sum
+/// of their peaks.
 fn decision(count: usize) -> Outcome<Runs> {
     let recorded: Vec<Arc<Profile>> = bundled::names().map(profile).collect::<Outcome<_>>()?;
     let mut jobs: Vec<Tenant> = (0..count)
@@ -211,7 +211,7 @@ fn replayed() -> Outcome<Runs> {
     })
 }
 
-/// Three digits that count, with the unit.
+/// Three significant digits, with the unit.
 fn time(nanos: f64) -> String {
     let (figure, unit) = match nanos {
         ..1e3 => (nanos, "ns"),

@@ -1,4 +1,4 @@
-//! Peers whose metadata lies elsewhere: made for memory that the host cannot reach, or able to.
+//! Peers that keep their metadata outside the managed memory, as device memory requires.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Peers that keep their metadata in the memory itself. The host cannot reach a device's memory, so
-//! who wants to use one of these for that manages a *shadow*: host addresses, 32 bytes for each
-//! granule of 512 bytes, of which only what the allocator writes to is ever backed. Alignment is
-//! left to what each is fastest with.
+//! Peers that keep their metadata in the memory itself. The host cannot access a device's memory,
+//! so these allocators manage a *shadow*: host addresses, 32 bytes for each granule of 512 bytes,
+//! backed by memory only where the allocator writes. Each uses the alignment with which it is
+//! fastest.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! How much of what sharing could give does zico get? For some sets of recorded jobs and budgets:
+//! Zico's throughput against the optimum of sharing. For some sets of recorded jobs and budgets:
 //! the best that any schedule reaches on the model of [`zico_bench::oracle`], what zico's rule
 //! reaches on the same model, and what zico reaches in a replay.
 //!

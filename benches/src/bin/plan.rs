@@ -1,4 +1,4 @@
-//! How low the planner gets, and how fast: on the bundled traces, or on MiniMalloc's CSV files.
+//! The planner's heights and times: on the bundled traces, or on MiniMalloc's CSV files.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin plan

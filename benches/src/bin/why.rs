@@ -1,7 +1,7 @@
-//! What keeps zico from the best schedule of three jobs: the profile, what device calls cost, the
-//! order, or that no job may be left out?
+//! Why zico does not reach the best schedule of three jobs: the profile, the cost of device calls,
+//! the order, or fairness?
 //!
-//! One thing after the other is taken away:
+//! The causes are removed one after the other:
 //!
 //! * *best*: the best schedule on a grid of moments (`oracle::grid`) that can be done, and each
 //!   job's rate over its rate alone in it. *bound*: no schedule reaches more; the grid is finer
