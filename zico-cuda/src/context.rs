@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::abi::Opaque;
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 
 pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
@@ -69,7 +69,7 @@ impl Drop for Context {
         if matches!(self.owner, Owner::Primary) {
             // SAFETY: it was retained once by `primary`, and is released once. There is no caller
             // left to report an error to.
-            let _ = again(|| unsafe { self.driver.primary_release(self.device) });
+            let _ = retry_once(|| unsafe { self.driver.primary_release(self.device) });
         }
     }
 }

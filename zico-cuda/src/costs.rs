@@ -5,8 +5,6 @@ use std::time::Instant;
 
 use zico_core::Ticks;
 
-use crate::driver::Driver;
-
 /// The time taken by the calls of one function of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,13 +33,6 @@ static MEASURED: AtomicBool = AtomicBool::new(false);
 /// off at first, and takes some ten nanoseconds a call when on.
 pub fn measure_calls(on: bool) {
     MEASURED.store(on, Ordering::Relaxed);
-}
-
-/// The costs of calls since the last call of this function, by function of the driver; only those
-/// that were called. Empty without a driver.
-#[must_use]
-pub fn take_call_costs() -> Vec<CallCost> {
-    Driver::get().map(Driver::take_costs).unwrap_or_default()
 }
 
 #[derive(Default)]

@@ -190,6 +190,13 @@ impl Driver {
     }
 }
 
+/// The costs of calls since the last call of this function, by function of the driver; only those
+/// that were called. Empty without a driver.
+#[must_use]
+pub fn take_call_costs() -> Vec<CallCost> {
+    Driver::get().map(Driver::take_costs).unwrap_or_default()
+}
+
 /// The version of a driver that lacks functions.
 fn old_version() -> Option<DriverVersion> {
     type Function = unsafe extern "C" fn(*mut c_int) -> u32;

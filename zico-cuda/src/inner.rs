@@ -10,6 +10,7 @@ use crate::abi::{AccessDesc, Opaque};
 use crate::context::Context;
 use crate::error::CudaError;
 use crate::registry::{Place, Registry, Reservation};
+use crate::retry::retry_once;
 use crate::streams::Streams;
 
 pub(crate) struct Inner {
@@ -135,37 +136,31 @@ impl Inner {
 impl Drop for Inner {
     /// Releases everything that can be released. There is no caller left to report an error to.
     fn drop(&mut self) {
-        let Ok(entered) = again(|| self.context.enter()) else { return };
+        let Ok(entered) = retry_once(|| self.context.enter()) else { return };
         let driver = self.context.driver;
         let (mappings, memories, ranges) = self.registry().take_all();
         if !mappings.is_empty() {
             // Enqueued work may still use memory that was not freed. SAFETY: the context is
             // current.
-            let _ = again(|| unsafe { driver.synchronize() });
+            let _ = retry_once(|| unsafe { driver.synchronize() });
         }
         for place in mappings {
-            let _ = again(|| self.unmap(place));
+            let _ = retry_once(|| self.unmap(place));
         }
         for handle in memories {
             // SAFETY: the handle is live, and taken out of the registry.
-            let _ = again(|| unsafe { driver.release(handle) });
+            let _ = retry_once(|| unsafe { driver.release(handle) });
         }
         for (start, len) in ranges {
-            let _ = again(|| self.free_addresses(start, len));
+            let _ = retry_once(|| self.free_addresses(start, len));
         }
         for event in std::mem::take(&mut *self.spare_events()) {
             // SAFETY: the event is live and nobody's: all that are in use keep this value alive.
-            let _ = again(|| unsafe { driver.event_destroy(event) });
+            let _ = retry_once(|| unsafe { driver.event_destroy(event) });
         }
         self.streams.clear();
         drop(entered);
     }
-}
-
-/// Repeats a failed call, where there will be no later chance: a failed call has changed nothing
-/// and may succeed when repeated.
-pub(crate) fn again<T>(call: impl Fn() -> Result<T, CudaError>) -> Result<T, CudaError> {
-    call().or_else(|_| call())
 }
 
 /// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost;

@@ -54,14 +54,16 @@ mod events;
 mod inner;
 mod probe;
 mod registry;
+mod retry;
 #[cfg(unix)]
 mod share;
 mod streams;
 
-pub use costs::{CallCost, measure_calls, take_call_costs};
+pub use costs::{CallCost, measure_calls};
 pub use cudarc;
 pub use device::{CudaDevice, CudaMemory, CudaRange, Options};
 pub use discover::{DeviceInfo, Discovery, discover};
+pub use driver::take_call_costs;
 pub use error::{CudaError, DriverVersion};
 pub use events::CudaEvent;
 pub use probe::{Pattern, Probe};

@@ -10,7 +10,7 @@ use zico_core::{Addr, Bytes, Device, Ticks};
 use crate::abi::Opaque;
 use crate::device::{CudaDevice, CudaMemory, CudaRange};
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 use crate::streams::StreamId;
 
 const IMAGE: &str = concat!(include_str!("probe.ptx"), "\0");
@@ -207,7 +207,7 @@ impl Drop for Probe {
     /// Waits for the work and releases everything. Nobody is left to be told of a failure: what
     /// cannot be released now is released with the device.
     fn drop(&mut self) {
-        let _ = again(|| self.device.synchronize());
+        let _ = retry_once(|| self.device.synchronize());
         unload(&self.device, self.module);
         if let Some(Counter { range, memory, .. }) = self.counter.take() {
             let _ = self.device.unmap(&range, Bytes::ZERO, self.device.caps().granularity);
@@ -240,9 +240,9 @@ impl Counter {
 }
 
 fn unload(device: &CudaDevice, module: Opaque) {
-    if let Ok(_entered) = again(|| device.enter()) {
+    if let Ok(_entered) = retry_once(|| device.enter()) {
         // SAFETY: the module is live and its context current; no kernel of it runs. There is no
         // caller left to report an error to.
-        let _ = again(|| unsafe { device.inner.context.driver.module_unload(module) });
+        let _ = retry_once(|| unsafe { device.inner.context.driver.module_unload(module) });
     }
 }

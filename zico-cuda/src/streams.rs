@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::abi::Opaque;
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 
 /// Names a stream of a [`CudaDevice`](crate::CudaDevice).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ impl Drop for Stream {
         if let Self::Own { driver, raw } = self {
             // SAFETY: the stream was made by this device and nobody else has the handle. What is
             // enqueued on it still runs. There is no caller left to report an error to.
-            let _ = again(|| unsafe { driver.stream_destroy(*raw) });
+            let _ = retry_once(|| unsafe { driver.stream_destroy(*raw) });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use zico_core::Bytes;
 
-use super::threads::{LONGEST_ID, MAX_THREADS};
+use super::{LONGEST_ID, MAX_THREADS};
 use crate::import::MAX_EVENTS;
 use crate::import::before::{Device, list};
 use crate::import::recording::RecordingError;

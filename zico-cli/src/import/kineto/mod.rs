@@ -36,7 +36,6 @@ mod events;
 mod gpu;
 mod nanoseconds;
 mod threads;
-
 mod totals;
 
 use std::io::Read;
@@ -46,11 +45,16 @@ use zico_mock::trace::Trace;
 
 use super::before::{Before, Device, Doubt, Options, Origin, Recorded, Source};
 use super::recording::{Memory, Recording, Steps, of_operators, steps};
-
 use devices::OneDevice;
 
 pub use error::{KinetoError, Stopped};
-pub use threads::{LONGEST_ID, MAX_THREADS};
+
+/// The most threads of a profile: 2^14, of which that of a large job has a hundredth.
+pub const MAX_THREADS: usize = 1 << 14;
+
+/// The most bytes of a `pid` or a `tid` as it stands in the file. With [`MAX_THREADS`] it bounds
+/// what the names of threads take: 32 MiB.
+pub const LONGEST_ID: usize = 1 << 10;
 
 /// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
 /// provenance is added to if the launches are those of a GPU, and by what [`Origin`] leaves open.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use zico_core::{Bytes, Lifetime};
 use zico_mock::trace::{BlockId, Step};
 
-use super::steps::{Marks, Timed};
+use super::marks::{Marks, Timed};
 use super::{Memory, Op, RecordingError};
 
 /// The state of a block at the end of the last iteration.

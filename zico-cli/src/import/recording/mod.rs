@@ -4,6 +4,7 @@
 mod blocks;
 mod error;
 mod launches;
+mod marks;
 mod steps;
 
 use zico_mock::trace::Phase;
