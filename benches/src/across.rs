@@ -2,7 +2,7 @@
 //!
 //! Apart, each job's planned blocks lie in pages of its own, and what is held is the sum of the
 //! pages in use. Together they are planned in one space. No plan is lower than the most bytes alive
-//! at once, so what there is to gain is bounded without any planning.
+//! at once, so the possible gain is bounded without any planning.
 
 use zico_core::Lifetime;
 use zico_mock::trace::{Iteration, Step, Trace};

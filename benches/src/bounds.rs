@@ -23,8 +23,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The largest exponent of growth from `n` to so many times as much that is within the bound,
-    /// with some more for what grows by doubling.
+    /// The largest exponent of growth over a factor in `n` that is within the bound, with some more
+    /// for what grows by doubling.
     #[must_use]
     pub fn most(self, n: usize, times: usize) -> f64 {
         let (n, times) = ((n as f64).ln(), (times as f64).ln());
@@ -39,7 +39,7 @@ impl Bound {
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Call {
-    /// An allocation of n pages that are mapped and nobody's
+    /// An allocation of n pages that are mapped and free
     LeaseMapped,
     /// An allocation of n pages that the device has yet to create and map
     LeaseNew,
@@ -219,7 +219,7 @@ fn blocks(job: &Job<NullDevice>, n: usize) -> Outcome<Vec<Block>> {
     (0..n).map(|_| Ok(job.alloc(pages(1))?)).collect()
 }
 
-/// A pool with n regions that are created, mapped and nobody's.
+/// A pool with n regions that are created, mapped and free.
 fn created(n: usize) -> Outcome<Pool<NullDevice>> {
     let (pool, job) = job(n)?;
     let block = job.alloc(pages(n))?;

@@ -46,7 +46,7 @@ pub const fn rounded(bytes: u64) -> u64 {
     if bytes < GRANULE { GRANULE } else { bytes.next_multiple_of(GRANULE) }
 }
 
-/// The segment that a block of so many (rounded) bytes asks for.
+/// The size of the segment for a block of this (rounded) size.
 #[must_use]
 pub const fn segment(size: u64) -> u64 {
     if size <= LARGEST_SMALL {

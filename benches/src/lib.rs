@@ -38,10 +38,10 @@ use zico_mock::trace::{Iteration, Step, Trace};
 
 /// A model of an allocator's policy.
 pub trait Policy {
-    /// Places a block of so many bytes. It takes whatever memory that needs.
+    /// Places a block of this size, and gets the memory that it needs.
     fn alloc(&mut self, bytes: u64) -> Handle;
 
-    /// Takes a block back. It can be had again at once.
+    /// Takes a block back. It can be reused at once.
     fn free(&mut self, block: Handle);
 
     /// The bytes that it has from the device now, in use or not.
@@ -52,7 +52,7 @@ pub trait Policy {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handle(Extent);
 
-/// What a job's whole run comes to in memory.
+/// The memory of a job's whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
     /// The most bytes alive at once, as requested.

@@ -14,7 +14,7 @@ pub struct NullDevice {
     capacity: Bytes,
     /// Where the next range begins.
     next: AtomicU64,
-    /// Work goes on: no event has passed.
+    /// Work continues: no event has passed.
     busy: AtomicBool,
     /// How often memory was created, destroyed, mapped or unmapped.
     memory_calls: AtomicU64,

@@ -70,7 +70,7 @@ pub enum Failure {
     /// The thread of a job has panicked: a defect.
     #[error("the thread of a job has panicked")]
     Thread,
-    /// What can be had of the simulated device only.
+    /// An option that only the simulated device supports.
     #[error("--report draws a replay on the simulated device: leave it out, or --device")]
     ReportOfCuda,
     /// A trace could not be converted.

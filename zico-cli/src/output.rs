@@ -68,7 +68,7 @@ fn is_linked(one: &Path, other: &Path) -> bool {
     file(one).is_some() && file(one) == file(other)
 }
 
-/// Whether they are two names of one file: nobody can tell.
+/// Whether they are two names of one file, which cannot be determined here.
 #[cfg(not(unix))]
 fn is_linked(_: &Path, _: &Path) -> bool {
     false

@@ -9,7 +9,7 @@ pub(crate) const MOST: u64 = 1 << 50;
 /// A budget: a size, or a share of what jobs need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
-    /// So many bytes.
+    /// A size in bytes.
     Size(Bytes),
     /// L + f (S - L), L being the least budget under which the jobs can share and S the sum of
     /// their peaks.
@@ -94,7 +94,7 @@ pub fn duration(text: &str) -> Result<Ticks, String> {
     }
 }
 
-/// So many seconds, to the nanosecond.
+/// A number of seconds, to the nanosecond.
 pub(crate) fn ticks(seconds: f64) -> Ticks {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     Ticks::new((seconds * 1e9).round() as u64)

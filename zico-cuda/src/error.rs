@@ -139,7 +139,7 @@ pub enum CudaError {
         /// What kind of handle.
         what: &'static str,
     },
-    /// Memory was to be exported that cannot be: the device was opened without
+    /// The memory cannot be exported: the device was opened without
     /// [`shareable`](crate::Options::shareable), or cannot do it.
     #[error("the device's memory was not made to be shared with other processes")]
     NotShareable,

@@ -155,7 +155,7 @@ impl Drop for Inner {
             let _ = retry_once(|| self.free_addresses(start, len));
         }
         for event in std::mem::take(&mut *self.spare_events()) {
-            // SAFETY: the event is live and nobody's: all that are in use keep this value alive.
+            // SAFETY: the event is live and unused: events in use keep this value alive.
             let _ = retry_once(|| unsafe { driver.event_destroy(event) });
         }
         self.streams.clear();

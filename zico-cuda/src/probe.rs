@@ -204,8 +204,8 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// Waits for the work and releases everything. Nobody is left to be told of a failure: what
-    /// cannot be released now is released with the device.
+    /// Waits for the work and releases everything. There is no caller left to report an error to:
+    /// what cannot be released now is released with the device.
     fn drop(&mut self) {
         let _ = retry_once(|| self.device.synchronize());
         unload(&self.device, self.module);

@@ -1,4 +1,4 @@
-//! A second attempt for calls whose result nobody can act on later.
+//! A second attempt, for calls in destructors.
 
 use crate::error::CudaError;
 

@@ -38,8 +38,8 @@ mod executor {
 
     type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
-    /// Runs tasks until all are done. When all of them sleep, `idle` is to let the device go on,
-    /// and all are looked at again: they may wait for the device rather than for the pool.
+    /// Runs tasks until all are done. When all of them sleep, `idle` has to advance the device, and
+    /// all are looked at again: they may wait for the device rather than for the pool.
     pub(crate) fn run<'t>(tasks: impl IntoIterator<Item = Task<'t>>, mut idle: impl FnMut()) {
         let awake = |task| (task, Arc::new(Flag(AtomicBool::new(true))));
         let mut tasks: Vec<_> = tasks.into_iter().map(awake).collect();

@@ -53,7 +53,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Up through the forward pass, down through the backward pass, so many times.
+/// Up through the forward pass, down through the backward pass, once per iteration.
 fn train(device: &MockDevice, stream: MockStream, job: &Job<MockDevice>) -> Result<(), AnyError> {
     // `alloc` may be refused for now here as well: while the other job's first iteration runs
     // nobody knows what it will come to take.

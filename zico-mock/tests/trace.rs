@@ -375,7 +375,7 @@ fn bombs_are_defused() {
     assert_eq!(malformed(&promise), (9, 0, Malformed::Length { length: u64::MAX >> 1 }));
 }
 
-/// Neither is read beyond what a description may take, nor written so that nobody could read it.
+/// Neither is read beyond what a description may take, nor written so that it could not be read.
 #[test]
 fn names_and_provenances_have_an_end() {
     let described = |name: usize, provenance: usize| {

@@ -19,7 +19,7 @@ use zico_plan::Planner;
 pub(crate) struct Runs(Vec<f64>);
 
 impl Runs {
-    /// `count` runs; each says what it has done so many times.
+    /// `count` runs; each returns the number of operations that it has done.
     pub(crate) fn of(count: usize, mut run: impl FnMut() -> Outcome<usize>) -> Outcome<Self> {
         run()?;
         let mut times = Vec::with_capacity(count);
@@ -74,7 +74,7 @@ pub(crate) fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Blocks of so many whole pages come, and go: what one of them takes to come, and to go.
+/// Blocks of whole pages: the time of an allocation and of a free.
 fn lease(pages: u64) -> Outcome<[Runs; 2]> {
     const REGION: u64 = 2 << 20;
     const BLOCKS: u64 = 64;

@@ -35,7 +35,7 @@ struct Args {
     one: Option<usize>,
 }
 
-/// Each n is so many times the one before.
+/// The factor from each n to the next.
 const STEP: usize = 4;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Jobs, what they need, and what there is to know of them.
+/// Jobs, their needs, and their profiles.
 struct Set {
     traces: Vec<Trace>,
     needs: Needs,

@@ -47,13 +47,13 @@ pub struct Workload {
     pub setup: Vec<Op>,
     /// Leaves what it has found.
     pub round: Vec<Op>,
-    /// A round falls into turns of so many operations, each with as many allocations as frees.
+    /// A round consists of turns of this many operations, each with as many allocations as frees.
     pub turn: usize,
     /// The bytes of address space that do.
     pub space: u64,
 }
 
-/// The random sizes are log-uniform over so many factors of two: 512 bytes to 64 MiB.
+/// The random sizes are log-uniform over this many factors of two: 512 bytes to 64 MiB.
 const OCTAVES: f64 = 17.0;
 /// Operations in a turn: some 100 us, so that most turns have the core for themselves.
 const TURN: usize = 2_000;

@@ -86,7 +86,7 @@ pub fn page(workload: &Workload) -> u64 {
     largest.next_power_of_two().max(64 << 20)
 }
 
-/// A pool on a mock device, with regions of so many bytes.
+/// A pool on a mock device, with regions of this size.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.

@@ -13,7 +13,7 @@
 //! * Kernels are known by their names (`kernels.rs`); what they touch has to be mapped and
 //!   accessible, else the context is lost, as on a GPU.
 //!
-//! Environment variables, read at the first call, say what the machine is to be like:
+//! Environment variables, read at the first call, configure the simulated machine:
 //!
 //! | variable | meaning | without it |
 //! |---|---|---|
@@ -24,8 +24,8 @@
 //! | `ZICO_DRIVER_FAULTS` | rules for calls that fail, separated by commas | none |
 //! | `ZICO_DRIVER_LOG` | a file to which each call and its code are written | none |
 //!
-//! A rule `cuMemMap:3=2` makes the third call of `cuMemMap` do nothing but return 2; with the code 0
-//! the call is ignored silently. `cuMemMap:3+=2` applies to all calls from the third on.
+//! A rule `cuMemMap:3=2` makes the third call of `cuMemMap` do nothing but return 2; with the code
+//! 0 the call is ignored silently. `cuMemMap:3+=2` applies to all calls from the third on.
 #![cfg(target_os = "linux")]
 #![allow(non_snake_case, reason = "the driver's names")]
 #![allow(clippy::cast_possible_truncation, reason = "systems with CUDA have 64 bits")]

@@ -1,5 +1,5 @@
-//! Addresses, physical memory and mappings, all real: a reservation is address space of the process
-//! that nobody may touch, an allocation is a file in memory, a mapping is a shared mapping of it.
+//! Addresses, physical memory and mappings, all real: a reservation is inaccessible address space
+//! of the process, an allocation is a file in memory, a mapping is a shared mapping of it.
 //!
 //! Semantics are those of "Virtual Memory Management" in the documentation of the driver API; the
 //! sentences quoted below are from there.
@@ -106,7 +106,7 @@ pub(crate) fn counts() -> (usize, usize, usize) {
     (space.ranges.len(), space.allocations.len(), space.mappings.len())
 }
 
-/// Whether memory of these properties can be had, and whether it can be exported.
+/// Whether memory of these properties is supported, and whether it can be exported.
 pub(crate) fn check_prop(prop: Option<&AllocationProp>) -> Result<bool, u32> {
     if is_unsupported() {
         return Err(codes::NOT_SUPPORTED);
@@ -291,8 +291,7 @@ pub(crate) fn touch_words(
 ) -> Done {
     let mut done = 0;
     while done < words {
-        // No longer at a time than a page of the device, so that nobody waits for the lock for
-        // long.
+        // One page of the device at a time, so that the lock is not held for long.
         let space = lock();
         let first = start + done * stride;
         let end = (first + 1).next_multiple_of(GRANULARITY);

@@ -121,7 +121,7 @@ pub(crate) fn wait(context: usize, stream: usize, event: usize) -> Done {
 
 /// Ends what is left of a context and says how many streams and events that was.
 pub(crate) fn end(context: usize) -> (usize, usize) {
-    // The default stream, which nobody destroys, is none that was left.
+    // The default stream is never destroyed and does not count as left over.
     lock(&STREAMS).remove(&default_of(context)).into_iter().for_each(|stream| stream.close());
     let mut streams = lock(&STREAMS);
     let mut events = lock(&EVENTS);

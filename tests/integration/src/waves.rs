@@ -9,7 +9,7 @@ use zico_mock::{MockDevice, MockStream, Utilisation};
 /// The size of a region.
 pub const REGION: Bytes = Bytes::mib(2);
 
-/// So many regions.
+/// The bytes of this many regions.
 #[must_use]
 pub fn regions(n: u64) -> Bytes {
     Bytes::new(n * REGION.value())
@@ -109,7 +109,7 @@ pub fn run_all(device: &MockDevice, pool: &Pool<MockDevice>, jobs: &mut [Waves],
             break;
         }
         let job = order.get(turn % order.len()).map_or(0, |&i| i % jobs.len());
-        // Everybody gets a turn now and then, whatever the order says.
+        // Every job gets a turn now and then, whatever the order says.
         let job = if turn % 3 == 0 { turn / 3 % jobs.len() } else { job };
         let done = jobs[job].left > 0 && jobs[job].step(device);
         vain = if done { 0 } else { vain + 1 };

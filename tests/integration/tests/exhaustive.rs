@@ -1,7 +1,7 @@
 //! I4 by exhaustive search of small cases: from every reachable state all jobs can finish.
 //!
 //! Two and three jobs, each of which takes a region at a time up to its maximum and then gives all
-//! back, under a policy that lets everybody start. A state is how many regions each job holds and
+//! back, under a policy that admits all iterations. A state is how many regions each job holds and
 //! whether it still wants more. All states that any order of calls leads to are gone through; in
 //! each of them some order of finishing the jobs, one after the other, has to be possible.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
@@ -96,8 +96,8 @@ impl World {
     }
 }
 
-/// Goes through all states; how many there are, and in how many somebody was denied memory that the
-/// budget had.
+/// Visits all states; returns their number, and in how many a job was denied memory that the budget
+/// had.
 fn explore(budget: u64, most: &[u64]) -> (usize, usize) {
     let mut queue = VecDeque::from([Vec::new()]);
     let mut seen: HashSet<State> = HashSet::from([World::new(budget, most).state()]);

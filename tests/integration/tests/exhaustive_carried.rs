@@ -127,7 +127,7 @@ struct World {
     waiting: Vec<usize>,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Done {
     Yes,

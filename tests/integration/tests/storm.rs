@@ -1,4 +1,4 @@
-//! Short storms of threads; `src/storm.rs` says what is checked, and the binary `storm` goes on for
+//! Short storms of threads; `src/storm` says what is checked, and the binary `storm` goes on for
 //! longer.
 //!
 //! The first watches I4 with what is carried from one iteration to the next, the second I2, I3, I6

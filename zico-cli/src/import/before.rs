@@ -93,7 +93,7 @@ pub enum Doubt {
     TotalsDiffer {
         /// How many.
         events: usize,
-        /// Of so many.
+        /// The number of all events.
         of: usize,
     },
     /// PyTorch counts the memory of the CPU from when the profiler first looked, and this began in

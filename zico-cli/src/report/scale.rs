@@ -45,7 +45,7 @@ impl Scale {
         Self::of(budget, held, ends, about)
     }
 
-    /// With so many GiB held at most.
+    /// With this peak in GiB.
     fn of(bytes: Bytes, held: f64, ends: (f64, f64), about: f64) -> Self {
         let budget = gib(bytes);
         let far = held > 0.0 && budget > held * FAR;
@@ -76,7 +76,7 @@ fn times(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }
 
-/// The unit in which so many GiB are more than one, and what it is in GiB.
+/// The largest unit in which the value is more than one, and the unit in GiB.
 fn unit(most: f64) -> (&'static str, f64) {
     let fits = |unit: &(&str, f64)| most >= unit.1;
     let units = [("GiB", 1.0), ("MiB", 1.0 / 1024.0)];

@@ -132,7 +132,7 @@ impl Comparison {
         }
     }
 
-    /// No violation, and nobody waited for ever.
+    /// No violation, and no endless wait.
     pub(crate) fn is_fine(&self) -> bool {
         let all = self.budgets.iter().flat_map(|budget| &budget.policies);
         all.into_iter().all(|policy| policy.violations == 0 && !policy.stuck)
@@ -195,7 +195,7 @@ impl UnderBudget {
         format!("{} (f = {:.2})", Bytes::new(self.budget_bytes), self.f)
     }
 
-    /// The header of the table for so many jobs.
+    /// The header of the table for this many jobs.
     pub(crate) fn header(jobs: usize) -> Vec<String> {
         let each = (1..=jobs).map(|job| format!("#{job}"));
         let rest = ["held", "delay", "stall", "Jain", "asked", "us", "calls", "viol."];

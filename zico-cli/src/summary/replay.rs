@@ -102,7 +102,7 @@ impl ReplaySummary {
         }
     }
 
-    /// No violation, and every job did what it was to do.
+    /// No violation, and every job finished its iterations.
     pub(crate) fn is_fine(&self) -> bool {
         self.violations == 0 && self.jobs.iter().all(|job| job.failure.is_none())
     }

@@ -159,7 +159,7 @@ impl Workshop<'_> {
         let len = rows as usize * columns as usize;
         let bytes = Bytes::new(len as u64 * size_of::<f32>() as u64);
         let block = self.job.alloc_blocking(Request::new(bytes, lifetime), LOOK)?;
-        // SAFETY: the block has so many bytes, and every element is written before it is read.
+        // SAFETY: the block has that many bytes, and every element is written before it is read.
         let data = unsafe { self.stream.upgrade_device_ptr(block.address().value(), len) };
         Ok(Matrix { block, data: ManuallyDrop::new(data), rows, columns })
     }

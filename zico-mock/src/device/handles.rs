@@ -82,7 +82,7 @@ pub struct MockEvent {
     pub(crate) position: Position,
 }
 
-/// Bytes that somebody owns in device order, from [`MockDevice::own`] to [`MockDevice::disown`].
+/// Bytes with an owner in device order, from [`MockDevice::own`] to [`MockDevice::disown`].
 ///
 /// A claim that is dropped never ends: its bytes stay owned, like leaked memory.
 #[derive(Debug)]

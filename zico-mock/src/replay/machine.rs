@@ -64,7 +64,7 @@ impl MemoryCallCosts {
         unmap: Ticks::ZERO,
     };
 
-    /// The cost of these calls, and of so many pieces mapped.
+    /// The cost of these calls, with the number of pieces mapped.
     pub(super) fn of(&self, calls: &Calls, pieces: u64) -> Ticks {
         let costs = [
             (calls.of(Operation::Create), self.create),

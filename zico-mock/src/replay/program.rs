@@ -141,7 +141,7 @@ impl Names {
     fn of(&mut self, trace: &Trace, step: Step) -> Step {
         match step {
             Step::Alloc { block, bytes, lifetime } if self.taken.contains(&block) => {
-                // Beyond those of the trace and those that are taken: there are not so many.
+                // Beyond those of the trace and those that are taken: there are always enough.
                 let blocks = u32::try_from(trace.blocks().len()).unwrap_or(u32::MAX);
                 let beyond = BlockId::new(blocks);
                 let free = self.taken.last().filter(|&&last| last >= beyond);
@@ -192,8 +192,8 @@ mod tests {
         Trace::new("job".into(), String::new(), setup, iterations.collect()).unwrap()
     }
 
-    /// The sizes that are allocated (positive) and freed in so many iterations. Whatever is freed
-    /// is alive, and nothing that is alive is allocated.
+    /// The sizes that are allocated (positive) and freed in a number of iterations. Whatever is
+    /// freed is alive, and nothing that is alive is allocated.
     fn played(trace: &Trace, iterations: usize) -> Vec<Vec<i64>> {
         let (mut program, mut alive) = (Program::new(trace), HashMap::new());
         let mut all: Vec<Vec<i64>> = Vec::new();

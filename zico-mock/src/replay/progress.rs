@@ -34,7 +34,8 @@ impl Progress {
         self.close()
     }
 
-    /// The device has finished so many launches in all. Returns how many iterations that completes.
+    /// Notes the number of launches that the device has finished in all. Returns how many
+    /// iterations that completes.
     pub(super) fn finish(&mut self, finished: u64) -> u64 {
         let mut iterations = 0;
         while self.finished < finished {

@@ -31,7 +31,7 @@ pub struct Needs {
     /// L: the least budget under which they can share: the largest, over jobs, of its peak and what
     /// the others keep (Salus's safety condition with one lane).
     pub least: Bytes,
-    /// S: the sum of the peaks; from there on nobody has to wait.
+    /// S: the sum of the peaks; from there on no job has to wait.
     pub sum: Bytes,
 }
 
@@ -173,7 +173,7 @@ mod tests {
         needs(&[trace, trace], Some(Bytes::mib(2)), iterations, &Machine::default()).unwrap()
     }
 
-    /// What a job holds while it waits for its next iteration nobody else can have, whether it
+    /// Others cannot get what a job holds while it waits for its next iteration, whether it
     /// persists or not.
     #[test]
     fn what_is_carried_from_one_iteration_to_the_next_is_kept() {

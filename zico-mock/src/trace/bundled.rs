@@ -32,7 +32,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
     TRACES.iter().chain(MADE)
 }
 
-/// Why a bundled trace could not be had.
+/// Why a bundled trace could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BundledError {
     /// There is no such trace.

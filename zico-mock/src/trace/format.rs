@@ -174,7 +174,7 @@ impl Trace {
     ///
     /// What writing to `to` answers; [`io::ErrorKind::InvalidInput`] if the name or the provenance
     /// is longer than [`MAX_TEXT`], and [`io::ErrorKind::FileTooLarge`] if the trace has more than
-    /// [`MAX_CONTENT`], so that nobody could read it. A text that is too long leaves `to` as it
+    /// [`MAX_CONTENT`], so that it could not be read. A text that is too long leaves `to` as it
     /// was.
     pub fn write(&self, mut to: impl Write) -> io::Result<()> {
         for (what, text) in [("name", &self.name), ("provenance", &self.provenance)] {

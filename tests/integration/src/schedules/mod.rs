@@ -11,11 +11,11 @@
 //! and not before.
 //!
 //! *Enough*: the budget lets each job finish while all others keep what they ever keep between
-//! iterations (`bound`). Then all programs have to come to their ends. Nobody may be told that
-//! there is no memory, but for a job whose iteration takes more than any before while others run as
-//! well: nobody could know that.
+//! iterations (`bound`). Then all programs have to finish. No job may be refused memory, except one
+//! whose iteration takes more than any before while others run as well: the pool could not know
+//! that.
 //!
-//! *Short*: a smaller budget. Then those who cannot go on have to be told, and leave.
+//! *Short*: a smaller budget. Then jobs that cannot go on have to be refused, and leave.
 //!
 //! In both cases nothing may hang, no stream may use another's memory, and in the end all memory
 //! comes back. This checks I1, I3, I4, I6 and I8.
@@ -41,25 +41,25 @@ pub use setup::Setup;
 /// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// All jobs wait, nothing will ever happen, and nobody has been told.
+    /// All jobs wait, nothing will ever happen, and no job has been refused.
     Hang,
-    /// The same, and what they wait for is held by a job that does nothing any more.
+    /// The same, and the memory they wait for is held by a job that is idle for good.
     HangOnIdle,
-    /// A job that asks again is served, and nothing had said that asking again would help.
+    /// A lost wake-up: a job that asks again is served, although the generation has not changed.
     NotWoken,
-    /// There is enough, and a job has been told that there is no memory.
+    /// The budget suffices, and a job has been refused memory.
     Told,
-    /// A job has been refused what is reserved for it.
+    /// A job has been refused memory within its floor.
     Floor,
-    /// A job has been told of another one's trouble with the device.
+    /// A job has got an error of another job's stream.
     Device,
     /// The oracle has seen two owners of a byte, or memory in use that is not there.
     Violation,
-    /// More is held than the budget allows.
+    /// The pool holds more than the budget.
     Budget,
-    /// Something is left when all have left.
+    /// Memory is left when all jobs have left.
     Leftover,
-    /// The jobs have gone on for longer than their programs are.
+    /// The jobs have taken more steps than their programs have.
     Endless,
     /// The pool panicked.
     Panic,

@@ -20,9 +20,9 @@ pub enum Op {
     FreeElsewhere(usize),
     /// Another stream's work uses it.
     UseElsewhere(usize),
-    /// Enqueues work of so many microseconds.
+    /// Enqueues work of this many microseconds.
     Launch(u64),
-    /// The job's stream takes no events for so many steps of all jobs together.
+    /// The job's stream refuses events for this many steps of all jobs together.
     Mute(u32),
     /// Does nothing until all others have done what they can.
     Sleep,
@@ -104,7 +104,7 @@ struct Writer<'r> {
     common: Common,
     ops: Vec<Op>,
     slots: usize,
-    /// Of 8 requests so many do not say how long they live.
+    /// How many of 8 requests do not give a lifetime.
     learned: u8,
 }
 
@@ -121,7 +121,7 @@ impl Script {
         let dies = writer.program(marks);
         let Writer { rng, ops, .. } = writer;
         let ending = match rng.u8(..8) {
-            // While an iteration runs nobody else need get anything: it has to end.
+            // While an iteration runs no other job need make progress: the iteration has to end.
             _ if dies => Ending::Leave,
             0..3 if marks != Marks::Detected => Ending::Stay,
             3 | 4 => Ending::FreeAndLeave,
@@ -178,7 +178,7 @@ impl Writer<'_> {
         }
         let varies = self.rng.u8(..6) == 0;
         let iterations = self.rng.usize(1..=6);
-        // One whose iterations are detected is in one for as long as nobody knows better.
+        // A job whose iterations are detected counts as within one until the detector knows better.
         let sleeps = self.rng.u8(..8) == 0 && marks != Marks::Detected;
         let sleeps = sleeps.then(|| self.rng.usize(..iterations));
         let dies = mark && self.rng.u8(..12) == 0;

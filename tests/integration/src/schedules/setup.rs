@@ -27,7 +27,7 @@ pub struct Setup {
     pub least: u64,
     /// The budget, in regions.
     pub budget: u64,
-    /// None for the policy that lets everybody start.
+    /// None for the policy that admits all.
     pub policy: Option<PolicyKind>,
     /// How memory passes from one job to another.
     pub hand_over: HandOver,
@@ -73,8 +73,8 @@ impl Setup {
         setup
     }
 
-    /// Whether all jobs mark their iterations and hold nothing else between them than what they say
-    /// persists.
+    /// Whether all jobs mark their iterations and hold between them only what they declare
+    /// persistent.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let marked = self.scripts.iter().all(|script| script.marks == Marks::Marked);

@@ -28,8 +28,8 @@ impl Run<'_> {
             && self.pool.snapshot().jobs.iter().all(|job| job.held.draining.is_zero())
     }
 
-    /// Whether its iteration takes more than any before while another one runs: both hold what the
-    /// other needs, and nobody could know.
+    /// Whether its iteration takes more than any before while another one runs: each holds what the
+    /// other needs, and the pool could not know.
     pub(super) fn is_excused(&self, who: usize, op: Option<Op>) -> bool {
         let detects = |who: usize| self.setup.scripts[who].marks == Marks::Detected;
         let others = (0..self.actors.len()).filter(|&other| other != who);

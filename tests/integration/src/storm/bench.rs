@@ -25,7 +25,7 @@ pub(crate) struct Bench {
     patterns: AtomicU64,
 }
 
-/// Every so many bytes there is one of the pattern.
+/// The stride of the pattern, in bytes.
 const STRIDE: usize = 16 << 10;
 
 impl Bench {
@@ -55,12 +55,12 @@ impl Bench {
         }
     }
 
-    /// So many patterns were wrong.
+    /// The number of patterns that were wrong.
     pub(crate) fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::SeqCst)
     }
 
-    /// So many have been looked at.
+    /// The number of patterns checked.
     pub(crate) fn patterns(&self) -> u64 {
         self.patterns.load(Ordering::SeqCst)
     }

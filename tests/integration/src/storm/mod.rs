@@ -37,7 +37,7 @@ pub struct Storm {
     pub jobs: usize,
     /// How many threads each of them has.
     pub threads: usize,
-    /// How long it goes on.
+    /// Its duration.
     pub time: Duration,
     /// What decides what the threads do; not in which order they do it.
     pub seed: u64,
@@ -185,7 +185,7 @@ impl Storm {
     }
 }
 
-/// Watches the threads until all have ended, or none goes on.
+/// Watches the threads until all have ended, or none makes progress.
 fn watch(shared: &Shared, threads: &[thread::JoinHandle<()>]) -> Result<(), String> {
     let (began, mut last, mut seen) = (Instant::now(), Instant::now(), 0);
     while threads.iter().any(|thread| !thread.is_finished()) {

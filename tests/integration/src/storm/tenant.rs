@@ -269,7 +269,7 @@ impl Worker<'_> {
         }
     }
 
-    /// With nothing live the job comes to hold nothing.
+    /// Without live blocks the job finally holds nothing.
     fn holds_nothing(&self, job: &Job<Dev>, quiet: Option<u64>) {
         // The thread that polls may have the last of it in hand just now.
         for _ in 0..100 {

@@ -18,7 +18,7 @@ pub enum Call {
         kib: u64,
         /// At a multiple of two to this power.
         align: u32,
-        /// For how long; none if that is to be learned.
+        /// The lifetime; none if it is learned.
         lifetime: Option<Lifetime>,
     },
     /// Ask for something beyond all bounds.
@@ -44,7 +44,7 @@ pub enum Call {
     },
     /// At the nth device call from now on this happens, within the call of the pool that makes it.
     During {
-        /// After so many calls of the device.
+        /// The number of device calls before it.
         skip: u8,
         /// Before that call is made, or after.
         before: bool,
@@ -84,7 +84,7 @@ pub enum Call {
     Routine {
         /// Who.
         job: usize,
-        /// So many steps, or until one cannot be done now.
+        /// The number of steps; fewer if one cannot be done now.
         steps: usize,
     },
     /// Poll the pool.

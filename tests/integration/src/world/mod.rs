@@ -78,7 +78,7 @@ struct State {
 }
 
 impl World {
-    /// So many jobs have joined; nothing else has happened.
+    /// With this many jobs that have joined.
     #[must_use]
     pub fn new(hand_over: HandOver, features: Features, jobs: usize) -> Self {
         let device = MockConfig::new(Bytes::gib(1)).features(features);

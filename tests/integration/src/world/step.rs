@@ -298,7 +298,7 @@ impl Inner {
             disown(&self.device, (tenant.stream, tenant.side), live);
             (block, tenant.side)
         };
-        // Where somebody else allocates meanwhile, there may be another block at that address.
+        // Another thread may have allocated a block at that address meanwhile.
         let gone = |error: FreeError| match error {
             FreeError::NotLive(at) | FreeError::Stale(at) => at == block.address(),
             _ => false,

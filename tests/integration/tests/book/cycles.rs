@@ -175,7 +175,7 @@ impl<'s> Visit<'s> for Reader<'_> {
 /// Modules of which each uses the next one and the last one the first, if there are such.
 fn cycle(edges: &Edges) -> Option<Vec<String>> {
     let mut left = edges.clone();
-    // Who uses nobody that is left is in no cycle.
+    // A module that uses none of the remaining ones is in no cycle.
     loop {
         let users: BTreeSet<Names> = left.keys().cloned().collect();
         left.values_mut().for_each(|used| used.retain(|other| users.contains(other)));

@@ -33,8 +33,8 @@ fn a_denial_is_looked_at_again_when_the_job_it_rests_on_waits_to_start() {
     b.alloc(own(1)).unwrap();
 }
 
-/// The same where the policy would not let it start beside the one that is denied: nobody else can
-/// free what that one waits for.
+/// The same where the policy would not let it start beside the one that is denied: no other job can
+/// free the memory that it waits for.
 #[test]
 fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
     let setup = Setup::under(8, Exclusive);
@@ -62,7 +62,7 @@ fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
 
 /// R2: a job that begins before its model is built has parameters and optimizer state among the
 /// blocks of its iterations, for ever. Its claims and what it keeps are right after a few
-/// iterations, and it hangs nobody meanwhile.
+/// iterations, and no job hangs meanwhile.
 #[test]
 fn a_job_that_begins_before_its_model_is_built_ends_up_with_the_right_claims() {
     let setup = Setup::new(12);
@@ -85,7 +85,7 @@ fn a_job_that_begins_before_its_model_is_built_ends_up_with_the_right_claims() {
         b.end().unwrap();
     }
     setup.settle();
-    // What it always begins with is kept for good: more than the rest can never be had.
+    // What it always begins with is kept for good: more than the rest is never available.
     assert_eq!(b.begin(), Ok(Begin::Started));
     let text = out_of_memory(b.alloc(own(10)));
     assert!(text.contains("a holds 6 MiB") && text.contains("larger by 2 MiB"), "{text}");
@@ -148,7 +148,8 @@ fn what_is_guessed_to_persist_is_waited_for() {
     b.alloc(own(6)).unwrap();
 }
 
-/// R3: a job that never marks anything, or stops in its first step, holds up nobody for ever.
+/// R3: a job that never marks an iteration, or stops in its first step, does not block others for
+/// ever.
 #[test]
 fn a_first_step_that_never_ends_is_waited_for_a_while() {
     let setup = Setup::new(10);

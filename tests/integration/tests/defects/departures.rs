@@ -7,7 +7,7 @@ use zico_tests::waves::REGION;
 
 use super::{Hooked, Setup, own};
 
-/// R4: a job whose thread has died in an iteration is made to leave by somebody else.
+/// R4: a job whose thread has died in an iteration is evicted from outside.
 #[test]
 fn a_job_is_ended_from_outside() {
     let setup = Setup::new(8);

@@ -11,7 +11,7 @@ use zico_tests::hook::{Hook, HookError};
 
 use super::{Hooked, LOOK, Setup, own};
 
-/// D2: another job's stream takes no event for a while. That ends nobody else's wait.
+/// D2: another job's stream takes no event for a while. That does not end other jobs' waits.
 #[test]
 fn another_jobs_stream_that_takes_no_event_is_waited_out() {
     let setup = Hooked::new(4);

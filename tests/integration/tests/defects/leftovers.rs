@@ -157,7 +157,7 @@ fn a_persistent_allocation_and_an_unknown_iteration_do_not_wait_for_each_other()
     a.alloc(stays(1)).unwrap();
 }
 
-/// D0, 6: a job that idles for ever keeps what it holds, and stops nobody else.
+/// D0, 6: a job that idles for ever keeps what it holds, and does not block others.
 #[test]
 fn an_idle_job_keeps_what_it_holds_and_stops_nobody() {
     let setup = Setup::new(8);

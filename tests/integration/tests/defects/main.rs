@@ -44,13 +44,13 @@ impl Setup {
         self.pool.join(terms, self.device.add_stream()).unwrap()
     }
 
-    /// The device passes all that is enqueued.
+    /// The device completes all enqueued work.
     fn settle(&self) {
         self.device.run_until_idle();
         self.pool.poll().unwrap();
     }
 
-    /// Iterations alone that hold so many regions at their peak.
+    /// Iterations alone with a peak of this many regions.
     fn learn(&self, job: &Job<MockDevice>, peak: u64, times: usize) {
         for _ in 0..times {
             assert_eq!(job.begin(), Ok(Begin::Started));

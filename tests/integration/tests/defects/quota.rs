@@ -5,8 +5,8 @@ use zico_tests::waves::regions;
 
 use super::{Setup, out_of_memory, stays};
 
-/// D14: a job whose persistent memory outgrows the room for its own peak is refused that itself,
-/// and shuts nobody else out.
+/// D14: a job whose persistent memory outgrows the room for its own peak is refused that growth,
+/// and does not block others.
 #[test]
 fn a_job_cannot_outgrow_its_own_peak() {
     let setup = Setup::new(8);
@@ -20,7 +20,7 @@ fn a_job_cannot_outgrow_its_own_peak() {
     out_of_memory(f.alloc(stays(1)));
 }
 
-/// D14: what never fitted is no reason to refuse others.
+/// D14: a peak that never fitted is no reason to refuse others.
 #[test]
 fn a_peak_that_does_not_fit_any_more_shuts_nobody_out() {
     let setup = Setup::new(8);

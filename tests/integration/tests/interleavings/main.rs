@@ -38,8 +38,8 @@ impl Setup {
         (Arc::new(self.pool.join(name, stream).unwrap()), stream)
     }
 
-    /// Iterations alone with blocks of so many regions: two, so that they are planned, and one more
-    /// that follows the plan, so that the pool knows the job.
+    /// Iterations alone with blocks of these sizes in regions: two, so that they are planned, and
+    /// one more that follows the plan, so that the pool knows the job.
     fn learn(&self, (job, stream): &(Tenant, MockStream), wave: &[u64]) {
         for _ in 0..3 {
             assert_eq!(job.begin().unwrap(), Begin::Started);

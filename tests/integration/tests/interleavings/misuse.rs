@@ -52,7 +52,7 @@ fn an_alignment_is_a_power_of_two() {
     job.alloc(blocks(1).aligned(Bytes::new(1))).unwrap();
 }
 
-/// Whoever reads an error has to be able to tell the jobs apart.
+/// Errors have to tell jobs without a name apart.
 #[test]
 fn jobs_without_a_name_have_a_number() {
     let setup = Setup::new(4, |config| config);

@@ -7,7 +7,7 @@ use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 use super::pool;
 
-/// Memory that is nobody's can be given back to the device, and comes again when it is needed.
+/// Free memory can be given back to the device, and is created again when it is needed.
 #[test]
 fn what_is_nobodys_can_be_trimmed() {
     let (device, pool) = pool(10, TimeShift::default());
@@ -69,7 +69,7 @@ fn a_lowered_budget_is_reached_as_soon_as_the_iteration_ends() {
     assert_eq!(pool.budget_status().pending, Bytes::ZERO);
 }
 
-/// What stays has to fit in the budget that is to be, whatever there is until that is reached.
+/// Persistent memory has to fit in the lowered budget, even before that is reached.
 #[test]
 fn growth_that_stays_is_measured_by_the_lowered_budget() {
     let (device, pool) = pool(10, TimeShift::default());

@@ -42,7 +42,7 @@ fn an_iteration_is_known_by_its_first_allocation_or_by_what_the_job_says() {
         let mut job = Waves::join_as(terms, &device, &pool, 1, &[10], 1);
         let claim = || pool.snapshot().jobs[0].claim;
         let known = |regions_: u64| Some(regions(regions_ + 1));
-        // The first iteration is nobody's shape. Then each of them twice.
+        // The first iteration has no known shape. Then each of them twice.
         run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
         for round in 0..3 {
             for (shape, wave) in waves.into_iter().enumerate() {

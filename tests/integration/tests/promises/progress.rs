@@ -20,8 +20,8 @@ fn two_jobs_that_need_more_than_half_each_do_not_block_each_other() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(zico_tests::cases(300)) })]
 
-    /// I4: jobs of any shape that each fit alone always finish, whoever is let start and whoever
-    /// goes first, and none of them is refused.
+    /// I4: jobs of any shape that each fit alone always finish, in any order of admission and
+    /// execution, and none of them is refused.
     #[test]
     fn jobs_that_fit_alone_always_finish(
         jobs in prop::collection::vec((0..3u64, prop::collection::vec(1..5u64, 1..6)), 1..5),
@@ -31,7 +31,7 @@ proptest! {
     ) {
         let kept: u64 = jobs.iter().map(|(kept, _)| kept).sum();
         let peak: u64 = jobs.iter().map(|(_, wave)| wave.iter().sum()).max().unwrap_or(0);
-        // Instead of the two that need more, the one that lets everybody start.
+        // Instead of the two policies that need more, the one that admits all.
         let kind = Some(PolicyKind::ALL[policy]).filter(|kind| !kind.needs_every_peak());
         let policy = kind.map_or(Box::new(Reckless) as Box<dyn Policy>, PolicyKind::policy);
         let (device, pool) = pool_of(kept + peak + slack, |config| config.policy(policy));

@@ -1,4 +1,4 @@
-//! Jobs that ask for too much, leave, or use wrong handles harm nobody else (I6, I7).
+//! Jobs that ask for too much, leave, or use wrong handles do not harm others (I6, I7).
 
 use zico_core::policy::TimeShift;
 use zico_core::{AllocError, Begin, Bytes, FreeError, Lifetime, Request};
