@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::account::Account;
 use super::pages::Moment;
-use super::region::{Place, Regions, State};
+use super::region::{Place, RegionTable, State};
 use super::{AT_A_TIME, Ledger};
 use crate::types::JobKey;
 use crate::types::units::Ticks;
@@ -52,7 +52,7 @@ impl Ledger {
     /// Moves the region that is leased at a page of a job, if one is, to the job's open batch. Whether one
     /// was.
     pub(super) fn drain(
-        regions: &mut Regions,
+        regions: &mut RegionTable,
         account: &mut Account,
         place: Place,
         moment: Moment,

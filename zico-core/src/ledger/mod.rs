@@ -58,7 +58,7 @@ use banker::Claim;
 use pages::Pages;
 use placement::{Backing, Chosen};
 use queue::Queue;
-use region::Regions;
+use region::RegionTable;
 
 pub(crate) use budget::regions_of;
 pub(crate) use lease::{Denied, Done, WorkOrder};
@@ -85,7 +85,7 @@ pub(crate) struct Rules {
 /// The books of one pool. See the [module](self).
 pub(crate) struct Ledger {
     page_bytes: u64,
-    regions: Regions,
+    regions: RegionTable,
     /// The budget, in regions.
     target: u32,
     /// What may be leased and drain now: more than the target while a lowered one is not reached.
@@ -132,7 +132,7 @@ impl Ledger {
     pub(crate) fn new(regions: u32, policy: Box<dyn Policy>, rules: &Rules) -> Self {
         Self {
             page_bytes: rules.page_bytes,
-            regions: Regions::new(regions as usize),
+            regions: RegionTable::new(regions as usize),
             target: regions,
             limit: regions,
             open: regions,

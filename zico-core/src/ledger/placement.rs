@@ -20,7 +20,7 @@
 use alloc::vec::Vec;
 
 use super::Ledger;
-use super::region::{Regions, State};
+use super::region::{RegionTable, State};
 use crate::types::JobKey;
 use crate::types::want::Want;
 
@@ -172,7 +172,7 @@ impl Ledger {
         missing: &mut Vec<Missing>,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
-        supply: impl Fn(&'a Regions) -> I,
+        supply: impl Fn(&'a RegionTable) -> I,
     ) {
         let (mut left, mut rest, mut sorts) = (Vec::new(), &missing[..], 0);
         while !rest.is_empty() {

@@ -2,10 +2,15 @@
 
 use core::fmt;
 
-use crate::heap::arena::{GRANULE, Slot};
 use crate::types::lifetime::Lifetime;
 use crate::types::units::{Addr, Bytes};
 use crate::types::zone::Zone;
+
+/// Every block's size is rounded up to a multiple of this, and every address is one.
+pub(crate) const GRANULE: u64 = 512;
+
+/// Where a block is in its arena or plan, by number. It stays the same while the block lives.
+pub(crate) type Slot = u32;
 
 /// A request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

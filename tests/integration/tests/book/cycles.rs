@@ -16,13 +16,13 @@ use crate::{files, read, root};
 const CRATES: [&str; 4] = ["zico-plan", "zico-mock", "zico-cuda", "zico-cli"];
 
 /// Names from the root of a crate.
-type Names = Vec<String>;
+pub(crate) type Names = Vec<String>;
 /// Who uses whom.
 type Edges = BTreeMap<Names, BTreeSet<Names>>;
 
 /// The modules of a crate.
 #[derive(Default)]
-struct Modules {
+pub(crate) struct Modules {
     /// The paths in each module.
     paths: BTreeMap<Names, Vec<Names>>,
     /// For each name that a module imports or passes on: the path that it stands for.
@@ -45,7 +45,7 @@ impl Modules {
         modules
     }
 
-    fn of_crate(name: &str) -> Self {
+    pub(crate) fn of_crate(name: &str) -> Self {
         let source = root().join(name).join("src");
         let path = |file: &std::path::Path| {
             file.strip_prefix(&source).unwrap().to_str().unwrap().to_owned()
@@ -63,6 +63,13 @@ impl Modules {
                 _ => None,
             }
         })
+    }
+
+    /// Which module uses which, as often as it does.
+    pub(crate) fn uses(&self) -> Vec<(&Names, &Names)> {
+        let paths = self.paths.iter();
+        let uses = paths.flat_map(|(module, paths)| paths.iter().map(move |path| (module, path)));
+        uses.filter_map(|(module, path)| Some((module, self.target(path)?))).collect()
     }
 
     /// Who uses whom among siblings: both as the names up to the first in which the modules differ.

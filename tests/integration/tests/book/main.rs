@@ -1,12 +1,11 @@
-//! The book against the source: links and files exist, the core's modules use each other as
+//! The book against the source: links and files exist, the core's folders use each other as
 //! documented, and modules have no cycles.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 #![allow(clippy::panic, reason = "helpers of tests, where a panic is the report")]
 
 mod cycles;
-mod house;
+mod floors;
 mod links;
-mod picture;
 
 use std::fs;
 use std::path::{Path, PathBuf};

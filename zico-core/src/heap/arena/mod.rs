@@ -46,11 +46,8 @@ use bins::Bins;
 use grow::Tightest;
 use pieces::{Kind, PARKED, Pieces};
 
+pub(crate) use crate::types::block::{GRANULE, Slot};
 pub(crate) use fixed::Standing;
-pub(crate) use pieces::Slot;
-
-/// Every block's size is rounded up to a multiple of this, and every address is one.
-pub(crate) const GRANULE: u64 = 512;
 
 /// All positions are offsets into the arena's range.
 pub(crate) struct Arena {

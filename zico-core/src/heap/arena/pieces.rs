@@ -12,8 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// The number of a piece. It stays the same while the piece lives.
-pub(crate) type Slot = u32;
+pub(crate) use crate::types::block::Slot;
 
 /// No piece; among neighbours, the guard.
 pub(super) const NONE: Slot = 0;

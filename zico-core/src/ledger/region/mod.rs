@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use crate::types::JobKey;
 use crate::types::zone::Zone;
 
-pub(crate) use table::Regions;
+pub(crate) use table::RegionTable;
 
 /// A page of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) enum State {
     Closed,
 }
 
-/// Changed through [`Regions`] only, which knows what is nobody's.
+/// Changed through [`RegionTable`] only, which knows what is nobody's.
 pub(crate) struct Region {
     /// The device has memory for it: not before it is first needed.
     pub(crate) created: bool,

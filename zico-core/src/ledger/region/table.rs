@@ -11,7 +11,7 @@ use crate::types::JobKey;
 const NOBODY: JobKey = 0;
 
 /// The regions by number. What is nobody's is found without looking at the others.
-pub(crate) struct Regions {
+pub(crate) struct RegionTable {
     entries: Vec<Region>,
     /// Free, with memory: by the job that had them last, as long as it is there.
     idle: Vec<Idle>,
@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-impl Index<usize> for Regions {
+impl Index<usize> for RegionTable {
     type Output = Region;
 
     fn index(&self, region: usize) -> &Region {
@@ -58,7 +58,7 @@ impl Index<usize> for Regions {
     }
 }
 
-impl Regions {
+impl RegionTable {
     /// So many, free and without memory.
     pub(crate) fn new(count: usize) -> Self {
         let mut regions = Self {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_known() {
-        let mut regions: Regions = Regions::new(3);
+        let mut regions: RegionTable = RegionTable::new(3);
         assert_eq!((regions.free_count(), regions.idle_count(), regions.created()), (3, 0, 0));
         regions.set_created(1, true);
         let place = Place { job: 1, zone: Zone::Iteration, page: 0 };
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_is_free_is_known_by_who_had_it_last() {
-        let mut regions: Regions = Regions::new(6);
+        let mut regions: RegionTable = RegionTable::new(6);
         [1, 2, 3].into_iter().for_each(|job| regions.join(job));
         for (region, job) in [(0, 1), (1, 2), (2, 1), (3, 3), (4, 2)] {
             regions.set_created(region, true);
