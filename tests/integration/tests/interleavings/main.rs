@@ -23,11 +23,7 @@ type Tenant = Arc<Job<Hook>>;
 
 impl Setup {
     fn new(budget: u64, config: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
-        Self::on(MockConfig::new(Bytes::gib(1)), budget, config)
-    }
-
-    fn on(device: MockConfig, budget: u64, config: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
-        let device = MockDevice::new(device).unwrap();
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
         let hook = Hook::new(device.clone());
         let config = config(PoolConfig::new(regions(budget)).region_size(REGION));
         Self { device, pool: Pool::new(hook.clone(), config).unwrap(), hook }
