@@ -8,7 +8,6 @@ use crate::types::block::{Block, Home};
 use crate::types::device::Device;
 use crate::types::error::FreeError;
 use crate::types::units::Bytes;
-use crate::types::zone::Zone;
 
 /// A freed block that other streams may still use.
 pub(crate) struct Parked<D: Device> {
@@ -42,7 +41,7 @@ impl<D: Device> JobHeap<D> {
             return Ok(None);
         }
         self.count_free(bytes, size);
-        self.park(home, serial);
+        self.placement.park(home, serial);
         self.tally.park(size);
         self.pulse.park();
         self.looked_at.extend_from_slice(&streams);
@@ -89,17 +88,6 @@ impl<D: Device> JobHeap<D> {
         }
     }
 
-    fn park(&mut self, home: Home, serial: u64) {
-        let arena = &mut self.arenas[home.zone().index()];
-        if home.zone() == Zone::Iteration {
-            self.planned.park((&mut self.history, arena), home.slot(), serial);
-        } else {
-            // It has been freed, though its place is not free before it is released.
-            self.history.freed(arena.noted(home.slot()), serial);
-            arena.park(home.slot());
-        }
-    }
-
     /// What a parked block waited for has passed. The pages that this leaves empty.
     pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
         self.pulse.release();
@@ -108,15 +96,7 @@ impl<D: Device> JobHeap<D> {
         }
         let &Parked { home, serial, size, .. } = parked;
         self.tally.release(size);
-        let arena = &mut self.arenas[home.zone().index()];
-        if home.zone() == Zone::Iteration {
-            return self.planned.release((&mut self.history, arena), home.slot(), serial);
-        }
-        self.history.freed(arena.noted(home.slot()), serial);
-        if home.zone() == Zone::Persistent {
-            self.history.keep_no_more(size.value());
-        }
-        arena.free(home.slot())
+        self.placement.release(home, serial, size.value())
     }
 
     /// Work on this stream uses a live block as well.
