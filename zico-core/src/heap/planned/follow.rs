@@ -1,7 +1,7 @@
 //! How far an iteration has come in its plan.
 
-use super::layout::{Entry, Stay};
-use super::{Kind, Place, Placed, Planned, Spot, Tenant};
+use super::layout::{Entry, Layout, Stay};
+use super::{Place, Placed, Plan, Planned, Spot, Tenant};
 use crate::heap::arena::{Arena, Slot};
 use crate::heap::history::{History, NONE, Past};
 use crate::types::sync::Arc;
@@ -10,11 +10,10 @@ impl Planned {
     /// An iteration begins, of a shape that the job may tell. Its first allocation will show which plan it
     /// follows.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
-        self.iterations += 1;
         (self.cursor, self.told) = (0, told);
         (self.follows, self.exact) = (false, false);
         self.forget_addresses();
-        self.open = self.kinds.iter().any(|kind| told.is_none() || kind.layout.told == told);
+        self.open = self.plans.iter().any(|plan| plan.layout.kind.may_follow(told));
     }
 
     /// The first allocation of an iteration has this size: follows the plan that begins with it, of several
@@ -22,16 +21,17 @@ impl Planned {
     #[cold]
     fn choose(&mut self, arena: &mut Arena, size: u64) {
         let (told, last) = (self.told, self.last);
-        let before = self.kinds.iter().find(|kind| kind.layout.signature == last);
-        let expected = before.and_then(|kind| kind.next);
-        let fits = self.kinds.iter_mut().filter(|Kind { layout, .. }| {
-            (told.is_none() || layout.told == told)
-                && layout.entries.first().is_some_and(|entry| entry.size == size)
-        });
-        let likely = |kind: &&mut Kind| (Some(kind.layout.signature) == expected, kind.used);
-        let Some(kind) = fits.max_by_key(likely) else { return };
-        kind.used = self.iterations;
-        let next = kind.layout.clone();
+        let before = self.plans.iter().find(|plan| plan.layout.kind.covers(&last));
+        let next = before.and_then(|plan| plan.next);
+        let fits = |layout: &Layout| {
+            let first = layout.entries.first();
+            layout.kind.may_follow(told) && first.is_some_and(|entry| entry.size == size)
+        };
+        let is_next = |plan: &Plan| next.is_some_and(|next| plan.layout.kind.covers(&next));
+        let expected = self.plans.position(|plan| is_next(plan) && fits(&plan.layout));
+        let chosen = expected.or_else(|| self.plans.position(|plan| fits(&plan.layout)));
+        let Some(plan) = chosen.and_then(|at| self.plans.make_latest(at)) else { return };
+        let next = plan.layout.clone();
         if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
             self.leave_slots(arena);
             let slot = |&entry: &Entry| Place { entry, tenant: Tenant::default() };

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use super::gaps;
 use crate::heap::arena::Slot;
 use crate::heap::history::{NONE, Past};
+use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
-use crate::learn::signature::Signature;
 use zico_plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
 
 /// What fast plans take at most, in steps for each block and binary digit of their number: all 44 of them
@@ -82,10 +82,8 @@ pub(crate) struct Layout {
     seconds: Vec<Entry>,
     /// The slots that are nobody else's, by where they begin.
     pub(super) own: Vec<(u64, Slot)>,
-    /// The allocations of the iteration in which it was learned, in short.
-    pub(super) signature: Signature,
-    /// The shape that the job told then.
-    pub(super) told: Option<u64>,
+    /// The kind of the iteration in which it was learned.
+    pub(super) kind: Kind,
     /// How often it has been made anew.
     pub(super) times: u32,
     pub(super) height: u64,
@@ -191,21 +189,8 @@ impl Layout {
         let mut own: Vec<(u64, Slot)> = own.map(|(slot, entry)| (entry.start, slot)).collect();
         own.sort_unstable();
         let Plan { height, lower_bound, .. } = *plan;
-        let signature = Signature::default();
-        let (told, times, peak, own_pages, steps) = (None, 0, 0, 0, 0);
-        Self {
-            entries,
-            seconds,
-            own,
-            signature,
-            told,
-            times,
-            height,
-            lower_bound,
-            peak,
-            own_pages,
-            steps,
-        }
+        let (kind, times, peak, own_pages, steps) = (Kind::default(), 0, 0, 0, 0);
+        Self { entries, seconds, own, kind, times, height, lower_bound, peak, own_pages, steps }
     }
 
     /// All slots, second ones included.
@@ -222,8 +207,8 @@ impl Layout {
 
     /// What iterations that are as planned come to hold.
     pub(crate) fn most(&self) -> Peak {
-        let Self { signature, told, peak, own_pages, .. } = *self;
-        Peak { signature, told, pages: peak, within: peak.saturating_sub(own_pages) }
+        let Self { kind, peak, own_pages, .. } = *self;
+        Peak { kind, pages: peak, within: peak.saturating_sub(own_pages) }
     }
 
     /// Whether it places allocations of these sizes.

@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 // A count that nothing else rests on: no interleaving of it is worth to be explored.
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::Kind;
+use super::Plan;
 use super::layout::{Layout, Need, NoPlan, Stay};
 use crate::heap::history::{History, NONE, Past};
-use crate::learn::signature::{Signature, mixed};
+use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
+use crate::learn::signature::mixed;
 use crate::types::sync::Arc;
 
 /// An iteration of more allocations is not planned.
@@ -19,7 +20,7 @@ const TIMES: u32 = 4;
 /// What an iteration was, in short: its allocations, and how long their blocks lived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Course {
-    signature: Signature,
+    kind: Kind,
     /// Of an iteration that has a plan already; else nothing yet.
     stays: u64,
 }
@@ -27,22 +28,9 @@ struct Course {
 /// Iterations that are to be planned when they come again: the last few.
 #[derive(Default)]
 pub(super) struct Seen {
-    courses: [Option<Course>; 8],
-    next: usize,
+    courses: RecentlyUsed<Course, KINDS>,
     /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no more.
     pub(super) too_long: Arc<AtomicU32>,
-}
-
-impl Seen {
-    /// Whether it was seen before.
-    fn note(&mut self, course: Course) -> bool {
-        if self.courses.contains(&Some(course)) {
-            return true;
-        }
-        self.courses[self.next] = Some(course);
-        self.next = (self.next + 1) % self.courses.len();
-        false
-    }
 }
 
 /// How long blocks lived, in short.
@@ -58,8 +46,7 @@ fn digest(needs: &[Need]) -> u64 {
 /// An iteration to be planned. That takes long, and needs no lock.
 pub(crate) struct Lesson {
     needs: Vec<Need>,
-    signature: Signature,
-    told: Option<u64>,
+    kind: Kind,
     /// How often it has been planned before.
     times: u32,
     too_long: Arc<AtomicU32>,
@@ -69,10 +56,9 @@ impl Lesson {
     /// What the iteration teaches whose allocations have been noted.
     pub(super) fn of(
         history: &History,
-        kinds: &[Kind],
+        plans: &RecentlyUsed<Plan, KINDS>,
         seen: &mut Seen,
-        signature: Signature,
-        told: Option<u64>,
+        kind: Kind,
     ) -> Option<Self> {
         let now = history.so_far();
         if now.is_empty() || now.len() > MOST {
@@ -81,9 +67,9 @@ impl Lesson {
         if seen.too_long.load(Ordering::Relaxed) >= TIMES {
             return None;
         }
-        let known = kinds.iter().map(|kind| &kind.layout).find(|layout| layout.is_of(now));
+        let known = plans.iter().map(|plan| &plan.layout).find(|layout| layout.is_of(now));
         let times = known.map_or(0, |known| known.times + 1);
-        if known.is_none() && !seen.note(Course { signature, stays: 0 }) || times > TIMES {
+        if known.is_none() && !seen.courses.note(Course { kind, stays: 0 }) || times > TIMES {
             return None;
         }
         // What outlived the iteration before tells when this one's will be freed.
@@ -104,12 +90,12 @@ impl Lesson {
         if let Some(known) = known {
             // What came once is no reason to hold more from then on.
             let is_foreseen = known.entries.iter().zip(&needs).all(|(a, b)| a.stay == b.stay);
-            if is_foreseen || !seen.note(Course { signature, stays: digest(&needs) }) {
+            if is_foreseen || !seen.courses.note(Course { kind, stays: digest(&needs) }) {
                 return None;
             }
         }
         let too_long = Arc::clone(&seen.too_long);
-        Some(Self { needs, signature, told, times, too_long })
+        Some(Self { needs, kind, times, too_long })
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.
@@ -117,13 +103,13 @@ impl Lesson {
     /// # Errors
     /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
     pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
-        let Self { needs, signature, told, times, too_long } = self;
+        let Self { needs, kind, times, too_long } = self;
         let plan = Layout::new(&needs, page);
         if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
             too_long.fetch_add(1, Ordering::Relaxed);
         }
         let mut layout = plan?;
-        (layout.signature, layout.told, layout.times) = (signature, told, times);
+        (layout.kind, layout.times) = (kind, times);
         Ok(layout)
     }
 }

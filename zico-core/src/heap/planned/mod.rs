@@ -55,6 +55,7 @@ use core::ops::Range;
 
 use crate::heap::arena::{Arena, Slot};
 use crate::heap::history::History;
+use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
 use crate::learn::signature::Signature;
 use crate::types::sync::Arc;
 use layout::Entry;
@@ -106,13 +107,11 @@ pub(crate) enum Placed {
     Elsewhere,
 }
 
-/// Iterations that are planned.
-struct Kind {
+/// A layout that iterations of its kind follow. It is used when one does.
+struct Plan {
     layout: Arc<Layout>,
-    /// The iteration in which it was followed last.
-    used: u64,
     /// What came after the last iteration of this kind.
-    next: Option<Signature>,
+    next: Option<Kind>,
 }
 
 /// Where the blocks of the iteration's zone lie.
@@ -128,12 +127,9 @@ enum Ground {
 pub(crate) struct Planned {
     /// The length of the address range.
     len: u64,
-    /// The oldest first.
-    kinds: Vec<Kind>,
-    /// The last iteration that has ended.
-    last: Signature,
-    /// Iterations that have begun.
-    iterations: u64,
+    plans: RecentlyUsed<Plan, KINDS>,
+    /// The kind of the last iteration that has ended.
+    last: Kind,
     /// The one whose slots these are.
     layout: Option<Arc<Layout>>,
     slots: Vec<Place>,
@@ -162,9 +158,8 @@ impl Planned {
     pub(crate) fn new(page_bytes: u64, len: u64) -> Self {
         Self {
             len,
-            kinds: Vec::new(),
-            last: Signature::default(),
-            iterations: 0,
+            plans: RecentlyUsed::default(),
+            last: Kind::default(),
             layout: None,
             slots: Vec::new(),
             ground: Ground::Arena,
@@ -342,9 +337,10 @@ impl Planned {
     ) -> Option<Lesson> {
         let all = self.layout.as_ref().map_or(0, |layout| layout.entries.len());
         self.open = false;
-        let before = core::mem::replace(&mut self.last, signature);
-        if let Some(kind) = self.kinds.iter_mut().find(|kind| kind.layout.signature == before) {
-            kind.next = Some(signature);
+        let kind = Kind { told: self.told, signature };
+        let before = core::mem::replace(&mut self.last, kind);
+        if let Some(plan) = self.plans.iter_mut().find(|plan| plan.layout.kind.covers(&before)) {
+            plan.next = Some(kind);
         }
         if self.exact && self.cursor == all {
             (self.exact, self.follows) = (false, false);
@@ -354,7 +350,7 @@ impl Planned {
         self.interrupt(history, arena);
         self.follows = false;
         self.forget_addresses();
-        let lesson = Lesson::of(history, &self.kinds, &mut self.seen, signature, self.told);
+        let lesson = Lesson::of(history, &self.plans, &mut self.seen, kind);
         history.end(serial);
         lesson
     }
