@@ -67,7 +67,10 @@ impl Lesson {
         if seen.too_long.load(Ordering::Relaxed) >= TIMES {
             return None;
         }
-        let known = plans.iter().map(|plan| &plan.layout).find(|layout| layout.is_of(now));
+        let mut layouts = plans.iter().map(|plan| &plan.layout);
+        let known = layouts.find(|layout| layout.kind.may_follow(kind.told) && layout.is_of(now));
+        // A plan stays that of the shape which was told first.
+        let kind = known.map_or(kind, |known| known.kind);
         let times = known.map_or(0, |known| known.times + 1);
         if known.is_none() && !seen.courses.note(Course { kind, stays: 0 }) || times > TIMES {
             return None;

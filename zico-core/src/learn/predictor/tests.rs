@@ -145,3 +145,41 @@ fn what_the_job_says_counts_more_than_what_it_allocates() {
     }
     assert_eq!(run(&mut predictor, 3, 5)[1], Some(77), "by its allocations it is new");
 }
+
+/// A plan is no reason to hold more than without it.
+#[test]
+fn a_plan_of_a_higher_peak_than_its_kind_has_had_is_refused() {
+    let mut predictor = Predictor::default();
+    for first in [1, 1, 1, 2, 2] {
+        run(&mut predictor, first, 50 + 10 * u32::from(first == 2));
+    }
+    let mut signature = Signature::default();
+    [1, 1].into_iter().for_each(|size| signature.push(size));
+    let kind = Kind { told: None, signature };
+    let late = |predictor: &mut Predictor| {
+        predictor.expect(None);
+        predictor.recognise(Signature::default().first(1).unwrap());
+        [Progress::ZERO, Progress::new(7)].map(|progress| predictor.promised(progress))
+    };
+    assert_eq!(late(&mut predictor), [Some(50), Some(0)]);
+    assert!(
+        !predictor.replan(&Peak { kind, pages: 51, within: 51 }),
+        "the other kind's 60 is no excuse"
+    );
+    assert_eq!(late(&mut predictor), [Some(50), Some(0)], "nothing has changed");
+    assert!(predictor.replan(&Peak { kind, pages: 50, within: 50 }));
+    assert_eq!(late(&mut predictor), [Some(50); 2], "nobody knows yet when it falls");
+}
+
+/// What outlives the iteration was there without the plan as well, and is counted as what persists.
+#[test]
+fn what_outlives_the_iteration_does_not_make_a_plan_higher() {
+    let mut predictor = Predictor::default();
+    (0..3).for_each(|_| _ = run(&mut predictor, 1, 50));
+    let mut signature = Signature::default();
+    [1, 1].into_iter().for_each(|size| signature.push(size));
+    let kind = Kind { told: None, signature };
+    assert!(!predictor.replan(&Peak { kind, pages: 60, within: 51 }));
+    assert!(predictor.replan(&Peak { kind, pages: 60, within: 50 }));
+    assert_eq!(predictor.promised(Progress::ZERO), None, "nobody knows how the rest fits");
+}
