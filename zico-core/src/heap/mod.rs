@@ -1,6 +1,7 @@
 //! A job's memory: where its blocks lie ([`placement`]), their names, streams, serials and figures.
 
 pub(crate) mod arena;
+pub(crate) mod compact;
 pub(crate) mod history;
 pub(crate) mod marker;
 pub(crate) mod parked;
@@ -28,7 +29,7 @@ use crate::types::zone::Zone;
 use marker::Marker;
 use parked::Parked;
 use placement::Placement;
-use planned::{Layout, Lesson};
+use planned::{Layout, PlanTask};
 use serials::Serials;
 use tally::Tally;
 
@@ -73,8 +74,8 @@ pub(crate) struct JobHeap<D: Device> {
     pub(crate) has_waiters: bool,
     /// Other streams that the device is known to know, those used last.
     streams_known: VecDeque<D::Stream>,
-    /// Streams that use blocks which a thread is looking at just now, once for each use: what is neither
-    /// noted nor parked.
+    /// Streams that use blocks which a thread is looking at just now, once for each use: what is
+    /// neither noted nor parked.
     looked_at: Vec<D::Stream>,
     /// The job has left, and has nothing any more.
     pub(crate) closed: bool,
@@ -117,7 +118,7 @@ impl<D: Device> JobHeap<D> {
     }
 
     /// The iteration ends. What is to be planned because of it, if anything is.
-    pub(crate) fn end(&mut self) -> Option<Lesson> {
+    pub(crate) fn end(&mut self) -> Option<PlanTask> {
         self.placement.end(self.signature, self.serials.next())
     }
 
@@ -131,8 +132,8 @@ impl<D: Device> JobHeap<D> {
         self.placement.planning()
     }
 
-    /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose work uses
-    /// that are still known.
+    /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose
+    /// work uses that are still known.
     pub(crate) fn close(&mut self) -> Vec<LiveBlock> {
         let blocks = self.live_blocks();
         self.looked_at = self.streams();
@@ -203,8 +204,8 @@ impl<D: Device> JobHeap<D> {
         self.signature.mark().filter(|_| self.placement.is_inside())
     }
 
-    /// Where a block that has no place could go, and the pages to be backed for that: none if another
-    /// thread has made room meanwhile. An error says how long the range is that is used up.
+    /// Where a block that has no place could go, and the pages to be backed for that: none if
+    /// another thread has made room meanwhile. An error says how long the range is that is used up.
     pub(crate) fn want(
         &mut self,
         request: Request,
@@ -221,8 +222,8 @@ impl<D: Device> JobHeap<D> {
         self.placement.back(zone, pages);
     }
 
-    /// Allocates where all is backed, in the arena of the lifetime that was decided for it if pages have
-    /// been leased there.
+    /// Allocates where all is backed, in the arena of the lifetime that was decided for it if pages
+    /// have been leased there.
     #[inline(always)]
     pub(crate) fn alloc(
         &mut self,
@@ -250,8 +251,8 @@ impl<D: Device> JobHeap<D> {
         Some(Block::new(address, bytes, serial, home))
     }
 
-    /// Whether anything has been noted of any block: such a block is to be [forgotten](Self::forget) before
-    /// it is freed.
+    /// Whether anything has been noted of any block: such a block is to be
+    /// [forgotten](Self::forget) before it is freed.
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
         !self.notes.is_empty()

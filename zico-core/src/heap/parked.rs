@@ -31,8 +31,8 @@ impl<D: Device> Wait<D> {
 }
 
 impl<D: Device> JobHeap<D> {
-    /// Forgets what was noted of a block that is being freed. If other streams use it, it has been freed
-    /// then, and waits for them.
+    /// Forgets what was noted of a block that is being freed. If other streams use it, it has been
+    /// freed then, and waits for them.
     pub(crate) fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         let size = self.check(block)?;
@@ -60,8 +60,8 @@ impl<D: Device> JobHeap<D> {
         parked
     }
 
-    /// Blocks that used these streams have been looked at, and some still wait for theirs. A job that has
-    /// left has no blocks, and its last fence waits for all streams.
+    /// Blocks that used these streams have been looked at, and some still wait for theirs. A job
+    /// that has left has no blocks, and its last fence waits for all streams.
     pub(crate) fn looked_at(&mut self, streams: &[D::Stream], left: Vec<Parked<D>>) {
         if self.closed {
             return;
@@ -108,8 +108,8 @@ impl<D: Device> JobHeap<D> {
         }
     }
 
-    /// All streams whose work uses a live block, or one that has been freed and waits for them. Of very
-    /// many some stand there twice.
+    /// All streams whose work uses a live block, or one that has been freed and waits for them. Of
+    /// very many some stand there twice.
     pub(crate) fn streams(&self) -> Vec<D::Stream> {
         let live = self.notes.values().flat_map(|note| &note.streams).copied();
         let parked = self.parked.iter().flat_map(|parked| &parked.waits).map(|wait| wait.stream);

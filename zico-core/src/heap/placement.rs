@@ -1,15 +1,18 @@
-//! Where a job's blocks lie: in the slots of a plan, or where they fit best in the arena of their lifetime.
+//! Where a job's blocks lie: in the slots of a plan, or where they fit best in the arena of their
+//! lifetime.
 //!
-//! The one place in which the two ways to place a block meet. A block's [`Home`] says in which zone it
-//! lies. The zone of the iteration may be laid out by a plan; what lies there is asked of [`Planned`], unless
-//! no plan has anything to do with it ([`Planned::is_out`]). All other zones are plain arenas.
+//! The one place in which the two ways to place a block meet. A block's [`Home`] says in which zone
+//! it lies. The zone of the iteration may be laid out by a plan; what lies there is asked of
+//! [`Planned`], unless no plan has anything to do with it ([`Planned::is_out`]). All other zones
+//! are plain arenas.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::arena::Arena;
-use super::history::{History, NONE};
-use super::planned::{Layout, Lesson, Placed, Planned, Planning};
+use super::compact::OptionalU32;
+use super::history::History;
+use super::planned::{Layout, Placed, PlanTask, Planned, Planning};
 use crate::learn::signature::Signature;
 use crate::types::block::{Home, Request};
 use crate::types::lifetime::Lifetime;
@@ -43,17 +46,18 @@ impl Placement {
         self.planned = Planned::new(page, len);
     }
 
-    /// An iteration begins, of a shape that the job may tell. Its blocks have serials from `first` on.
+    /// An iteration begins, of a shape that the job may tell. Its blocks have serials from `first`
+    /// on.
     pub(super) fn begin(&mut self, told: Option<u64>, first: u64) {
         self.history.begin(first);
         self.planned.begin(told);
     }
 
-    /// The iteration ends, whose allocations come to this signature; the next block has the serial `next`.
-    /// What is to be planned because of it, if anything is.
-    pub(super) fn end(&mut self, signature: Signature, next: u64) -> Option<Lesson> {
-        let ground = (&mut self.history, &mut self.arenas[PLANNED]);
-        self.planned.end(ground, signature, next).filter(|_| self.plans)
+    /// The iteration ends, whose allocations come to this signature; the next block has the serial
+    /// `next`. What is to be planned because of it, if anything is.
+    pub(super) fn end(&mut self, signature: Signature, next: u64) -> Option<PlanTask> {
+        let parts = (&mut self.history, &mut self.arenas[PLANNED]);
+        self.planned.end(parts, signature, next).filter(|_| self.plans)
     }
 
     /// Follows a plan from the next iteration on.
@@ -82,10 +86,11 @@ impl Placement {
         }
     }
 
-    /// Places the block that is to have this serial where all is backed: as planned, or else where it fits
-    /// best, in the arena of the lifetime that was decided for it if pages have been leased there. Its home,
-    /// and where it begins.
-    // Inlined, as what it calls: the way of almost all allocations, in one function and mostly in registers.
+    /// Places the block that is to have this serial where all is backed: as planned, or else where
+    /// it fits best, in the arena of the lifetime that was decided for it if pages have been leased
+    /// there. Its home, and where it begins.
+    // Inlined, as what it calls: the way of almost all allocations, in one function and mostly in
+    // registers.
     #[inline(always)]
     pub(super) fn place(
         &mut self,
@@ -96,9 +101,9 @@ impl Placement {
         serial: u64,
     ) -> Option<(Home, u64)> {
         if self.may_be_planned(request) {
-            let ground = (&mut self.history, &mut self.arenas[PLANNED]);
+            let parts = (&mut self.history, &mut self.arenas[PLANNED]);
             if decided.is_none() {
-                match self.planned.place(ground, size, align, serial) {
+                match self.planned.place(parts, size, align, serial) {
                     Placed::At(slot, start) => {
                         return Some((Home::new(Zone::Iteration, slot), start));
                     }
@@ -107,7 +112,7 @@ impl Placement {
                 }
             } else {
                 // Its arena was decided before this iteration began.
-                self.planned.interrupt(ground.0, ground.1);
+                self.planned.interrupt(parts.0, parts.1);
             }
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
@@ -115,11 +120,11 @@ impl Placement {
             None => true,
             Some(told) => self.plans && told != Lifetime::Persistent,
         };
-        let number = if learned { self.history.next() } else { NONE };
+        let number = if learned { self.history.next() } else { OptionalU32::NONE };
         let arena = &mut self.arenas[lifetime.index()];
         let (slot, start) = if lifetime == Lifetime::Iteration && !self.planned.is_out() {
-            let ground = (&mut self.history, arena);
-            self.planned.place_elsewhere(ground, size, align, (serial, number))?
+            let parts = (&mut self.history, arena);
+            self.planned.place_elsewhere(parts, size, align, (serial, number))?
         } else {
             arena.place(size, align, serial, number)?
         };
@@ -130,9 +135,9 @@ impl Placement {
         Some((Home::new(lifetime.into(), slot), start))
     }
 
-    /// Where a block that has no place could go, and the pages to be backed for that: none if another
-    /// thread has made room meanwhile. An error says how long the range is that is used up. The list is one
-    /// to use again.
+    /// Where a block that has no place could go, and the pages to be backed for that: none if
+    /// another thread has made room meanwhile. An error says how long the range is that is used up.
+    /// The list is one to use again.
     pub(super) fn want(
         &mut self,
         request: Request,
@@ -142,8 +147,8 @@ impl Placement {
         mut list: Vec<u64>,
     ) -> Result<Needed, Bytes> {
         if decided.is_none() && self.may_be_planned(request) {
-            let ground = (&mut self.history, &mut self.arenas[PLANNED]);
-            list = match self.planned.want(ground, size, align, list) {
+            let parts = (&mut self.history, &mut self.arenas[PLANNED]);
+            list = match self.planned.want(parts, size, align, list) {
                 Ok(pages) => return Ok(Needed { zone: Zone::Iteration, pages, planned: true }),
                 Err(list) => list,
             };
@@ -169,8 +174,8 @@ impl Placement {
         }
     }
 
-    /// Takes back the live block with this home and serial, if it begins there. Its length, and the pages
-    /// of its zone that this left empty, which are backed no more.
+    /// Takes back the live block with this home and serial, if it begins there. Its length, and the
+    /// pages of its zone that this left empty, which are backed no more.
     #[inline(always)]
     pub(super) fn free(
         &mut self,
@@ -192,8 +197,8 @@ impl Placement {
                 (live.len, arena.free(slot))
             })
         } else {
-            let ground = (&mut self.history, arena);
-            is_iteration.then(|| self.planned.free_known(ground, slot, serial, at)).flatten()
+            let parts = (&mut self.history, arena);
+            is_iteration.then(|| self.planned.free_known(parts, slot, serial, at)).flatten()
         }
     }
 
@@ -213,7 +218,8 @@ impl Placement {
         self.arenas[zone.index()].live().chain(planned.into_iter().flatten())
     }
 
-    /// A live block has been freed, and its place is not free before it is [released](Self::release).
+    /// A live block has been freed, and its place is not free before it is
+    /// [released](Self::release).
     pub(super) fn park(&mut self, home: Home, serial: u64) {
         let (zone, slot) = (home.zone(), home.slot());
         let arena = &mut self.arenas[zone.index()];
@@ -225,7 +231,8 @@ impl Placement {
         }
     }
 
-    /// The place of a parked block of this length is free. The pages of its zone that this leaves empty.
+    /// The place of a parked block of this length is free. The pages of its zone that this leaves
+    /// empty.
     pub(super) fn release(&mut self, home: Home, serial: u64, len: u64) -> Range<u64> {
         let (zone, slot) = (home.zone(), home.slot());
         let arena = &mut self.arenas[zone.index()];
@@ -248,8 +255,8 @@ impl Placement {
         }
     }
 
-    /// The longest piece of a zone that is free and backed. Nothing is free in what a plan lays out.
-    /// O(blocks).
+    /// The longest piece of a zone that is free and backed. Nothing is free in what a plan lays
+    /// out. O(blocks).
     pub(super) fn largest_free(&self, zone: Zone) -> Bytes {
         self.arenas[zone.index()].largest_free()
     }

@@ -1,14 +1,16 @@
 //! Which iterations are of one kind, and the last few of whatever is kept for each kind.
 //!
-//! Two parts of a job keep something for each kind of iteration, behind different locks: the predictor a
-//! profile, behind the pool's; the plans a layout, behind the job's. They keep it by the same [`Kind`], and
-//! each in a [`RecentlyUsed`] list. They are two lists, because they answer two questions:
+//! Two parts of a job keep something for each kind of iteration, behind different locks: the
+//! predictor a profile, behind the pool's; the plans a layout, behind the job's. They keep it by
+//! the same [`Kind`], and each in a [`RecentlyUsed`] list. They are two lists, because they answer
+//! two questions:
 //!
-//! * What does the next iteration need? What the job told decides that alone, if it told anything, however
-//!   the iterations then differ in detail ([`Kind::is_expected_as`]). A kind is used when one of it ends.
-//! * Where do its blocks go? That follows from the sizes of all its allocations, so kinds that the job told
-//!   to be the same may have several layouts ([`Kind::may_follow`]). A layout is used when it is followed:
-//!   iterations that come once do not push it out.
+//! * What does the next iteration need? What the job told decides that alone, if it told anything,
+//!   however the iterations then differ in detail ([`Kind::is_expected_as`]). A kind is used when
+//!   one of it ends.
+//! * Where do its blocks go? That follows from the sizes of all its allocations, so kinds that the
+//!   job told to be the same may have several layouts ([`Kind::may_follow`]). A layout is used when
+//!   it is followed: iterations that come once do not push it out.
 
 use alloc::vec::Vec;
 
@@ -27,8 +29,8 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Whether iterations of both kinds are expected to need the same: by the job's word, if it told the
-    /// shape of both; by their allocations, if it told neither.
+    /// Whether iterations of both kinds are expected to need the same: by the job's word, if it
+    /// told the shape of both; by their allocations, if it told neither.
     pub(crate) fn is_expected_as(&self, other: &Self) -> bool {
         match (self.told, other.told) {
             (None, None) => self.signature == other.signature,
@@ -41,8 +43,8 @@ impl Kind {
         told.is_none() || self.told == told
     }
 
-    /// Whether an iteration of the other kind is one of this: it made the same allocations, and the job did
-    /// not tell another shape.
+    /// Whether an iteration of the other kind is one of this: it made the same allocations, and the
+    /// job did not tell another shape.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.may_follow(other.told) && self.signature == other.signature
     }

@@ -1,4 +1,5 @@
-//! What the iterations of a job are like: which kinds there are, what each takes, what to expect of the next.
+//! What the iterations of a job are like: which kinds there are, what each takes, what to expect of
+//! the next.
 
 pub(crate) mod detector;
 pub(crate) mod kinds;

@@ -1,14 +1,16 @@
 //! What is expected of a job's next or running iteration, from those that have ended.
 //!
-//! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An iteration of
-//! a known kind is expected to do what that kind has done. Before its first allocation it is expected to do
-//! what the last two iterations did, and to need no more than the largest of all.
+//! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
+//! iteration of a known kind is expected to do what that kind has done. Before its first allocation
+//! it is expected to do what the last two iterations did, and to need no more than the largest of
+//! all.
 //!
-//! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some range
-//! the next one exceeds them all once in n times, by about an n-th of the range. So that much is added to
-//! the largest, eight times over ([`News`]). While there are fewer than eight to tell from it may need
-//! whatever there is. That keeps nobody waiting who is known: the banker's test grants a known iteration
-//! what leaves it able to finish, and a new one what leaves all known ones able to.
+//! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
+//! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
+//! is added to the largest, eight times over ([`Novelty`]). While there are fewer than eight to
+//! tell from it may need whatever there is. That keeps nobody waiting who is known: the banker's
+//! test grants a known iteration what leaves it able to finish, and a new one what leaves all known
+//! ones able to.
 
 mod expected;
 
@@ -21,13 +23,13 @@ use crate::learn::margin::Margin;
 use crate::learn::profile::Profile;
 use crate::learn::signature::{Mark, Signature};
 use crate::types::units::{Progress, Regions};
-use expected::{Expected, News};
+use expected::{Expected, Novelty};
 
 /// Until so many iterations have ended the margin is at least one of so many parts of the promise.
 const LEARNING: u64 = 3;
 const LEARNING_PART: u32 = 64;
-/// Until so many iterations of a job have ended that has several kinds of them, it is so many regions, if these
-/// are no more than this part of the promise.
+/// Until so many iterations of a job have ended that has several kinds of them, it is so many
+/// regions, if these are no more than this part of the promise.
 const LEARNING_KINDS: u64 = 5;
 const KINDS_REGIONS: u32 = 2;
 const KINDS_PART: u32 = 16;
@@ -51,8 +53,8 @@ struct Record {
 pub(crate) struct Footprint {
     /// In regions.
     pub(crate) total: u32,
-    /// What persisted at its end, but for what earlier iterations had among their own blocks: how long these
-    /// live was learned in between.
+    /// What persisted at its end, but for what earlier iterations had among their own blocks: how
+    /// long these live was learned in between.
     pub(crate) settled: i64,
 }
 
@@ -69,7 +71,8 @@ impl Footprint {
 pub(crate) struct Peak {
     pub(crate) kind: Kind,
     pub(crate) pages: u32,
-    /// Without those of blocks that outlive the iteration, which may have been counted as what persists.
+    /// Without those of blocks that outlive the iteration, which may have been counted as what
+    /// persists.
     pub(crate) within: u32,
 }
 
@@ -91,10 +94,10 @@ pub(crate) struct Predictor {
     lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
     marks: Vec<u64>,
-    /// The kinds that began so when they were looked at last, a bit for each: they are what is expected
-    /// now. None if something else is.
+    /// The kinds that began so when they were looked at last, a bit for each: they are what is
+    /// expected now. None if something else is.
     alike: Option<u32>,
-    news: News,
+    novelty: Novelty,
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
@@ -126,8 +129,9 @@ impl Predictor {
         self.now.as_ref()?.claim_from(progress)
     }
 
-    /// ... and with the margin that iterations have shown to need. The first few have shown little yet: how
-    /// long blocks live is learned meanwhile, and so they are placed otherwise than before.
+    /// ... and with the margin that iterations have shown to need. The first few have shown little
+    /// yet: how long blocks live is learned meanwhile, and so they are placed otherwise than
+    /// before.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress)?;
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
@@ -137,17 +141,17 @@ impl Predictor {
         Some(promised.saturating_add(self.margin.regions().max(least)))
     }
 
-    /// The most that an iteration lately would hold, what persists included, now that so much persists and is
-    /// settled: room for as much has to be left for the job. Before the first, as the job has declared; none if
-    /// nothing is known.
+    /// The most that an iteration lately would hold, what persists included, now that so much
+    /// persists and is settled: room for as much has to be left for the job. Before the first, as
+    /// the job has declared; none if nothing is known.
     pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
         let kinds = self.kinds.iter().map(|record| record.footprint);
         let known = kinds.chain(self.footprints[0]).map(|footprint| footprint.now(settled)).max();
         known.or_else(|| Some(persistent.saturating_add(self.declared?)))
     }
 
-    /// What the next iteration takes for sure, what persists included, if its like have: as much as each of
-    /// the last two would, or, if the job has told a shape, as the last of that shape.
+    /// What the next iteration takes for sure, what persists included, if its like have: as much as
+    /// each of the last two would, or, if the job has told a shape, as the last of that shape.
     pub(crate) fn surely(&self, settled: i64) -> Option<u32> {
         if let Some(record) = self.told.and_then(|shape| self.told(shape)) {
             return Some(record.footprint.now(settled));
@@ -188,9 +192,9 @@ impl Predictor {
         changed
     }
 
-    /// The running iteration has made its allocations up to a mark. What had been expected until then,
-    /// if that is something else than now. O(kinds), and an envelope of those that are left when they
-    /// are not the same as at the mark before.
+    /// The running iteration has made its allocations up to a mark. What had been expected until
+    /// then, if that is something else than now. O(kinds), and an envelope of those that are left
+    /// when they are not the same as at the mark before.
     pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Rollback> {
         if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
             return None;
@@ -207,8 +211,8 @@ impl Predictor {
         self.now.replace(next).map(Rollback)
     }
 
-    /// The running iteration may go on for ever, and need whatever there is. What had been expected until
-    /// then.
+    /// The running iteration may go on for ever, and need whatever there is. What had been expected
+    /// until then.
     pub(crate) fn lose(&mut self) -> Option<Rollback> {
         if core::mem::replace(&mut self.lost, true) {
             return None;
@@ -218,11 +222,12 @@ impl Predictor {
         Some(Rollback(core::mem::replace(now, unknown)))
     }
 
-    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and at other
-    /// moments than before. Until they have shown when, they may need as much at any time. One that leaves
-    /// something for the next, or is of a kind without a plan that may begin as this one does, may need whatever
-    /// there is, once: of what lies elsewhere then nobody knows how it fits. Whether the plan takes no more than
-    /// they have held so far; else nothing has changed.
+    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
+    /// at other moments than before. Until they have shown when, they may need as much at any time.
+    /// One that leaves something for the next, or is of a kind without a plan that may begin as
+    /// this one does, may need whatever there is, once: of what lies elsewhere then nobody knows
+    /// how it fits. Whether the plan takes no more than they have held so far; else nothing has
+    /// changed.
     pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
         let planned = self.find(peak.kind);
         let height = planned.and_then(|at| self.kinds.iter().nth(at)?.expected.height);
@@ -281,7 +286,7 @@ impl Predictor {
     /// What is expected of an iteration that is like none before.
     fn unlike_any(&self) -> Option<Expected> {
         let usual = self.usual.clone()?;
-        let height = self.news.next().or(self.declared);
+        let height = self.novelty.next().or(self.declared);
         let known = height.is_some();
         Some(Expected {
             wave: usual.wave,
@@ -290,8 +295,8 @@ impl Predictor {
         })
     }
 
-    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded its
-    /// promise, how many it has left behind beside what persists, and what it held in all.
+    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded
+    /// its promise, how many it has left behind beside what persists, and what it held in all.
     pub(crate) fn learn(
         &mut self,
         newest: Profile,
@@ -316,7 +321,7 @@ impl Predictor {
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        usual.height = usual.height.map(|height| height.max(self.news.highest()));
+        usual.height = usual.height.map(|height| height.max(self.novelty.highest()));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);
@@ -329,8 +334,8 @@ impl Predictor {
         self.alike = None;
     }
 
-    /// Puts an iteration with those of its kind. What is expected of them, and whether the last one was
-    /// of that kind too.
+    /// Puts an iteration with those of its kind. What is expected of them, and whether the last one
+    /// was of that kind too.
     fn file(
         &mut self,
         newest: &Arc<Profile>,
@@ -347,7 +352,7 @@ impl Predictor {
                 Record { kind, marks, newest, expected: expected.clone(), footprint, is_planned };
             return (expected, found == Some(0));
         }
-        self.news.note(newest.claim().value());
+        self.novelty.note(newest.claim().value());
         let expected = Expected::of(newest.clone(), false);
         let is_planned = false;
         let record =

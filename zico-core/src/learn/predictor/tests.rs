@@ -102,8 +102,8 @@ fn iterations_that_begin_alike_may_come_to_the_larger() {
     assert_eq!(begin(&[1, 4], 9), [Some(40), None], "new after all");
 }
 
-/// What is expected is worked out anew only where a mark tells kinds apart, and again after it could not
-/// be had.
+/// What is expected is worked out anew only where a mark tells kinds apart, and again after it
+/// could not be had.
 #[test]
 fn a_mark_that_tells_nothing_apart_changes_nothing() {
     let mut predictor = Predictor::default();

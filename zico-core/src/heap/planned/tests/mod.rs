@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::layout::Stay;
+use super::layout::LiveRange;
 use super::*;
 use crate::types::units::Bytes;
 
@@ -286,8 +286,8 @@ fn a_block_that_others_still_use_keeps_its_place() {
     assert_eq!(job.planned.live(&job.arena, parked.1, parked.0), None, "it has been freed");
     let blocks = [512, 9000, 5000].map(|size| job.alloc(size));
     assert_eq!(job.places[3], None);
-    let ground = (&mut job.history, &mut job.arena);
-    let pages: Vec<u64> = job.planned.release(ground, parked.1, parked.0).collect();
+    let parts = (&mut job.history, &mut job.arena);
+    let pages: Vec<u64> = job.planned.release(parts, parked.1, parked.0).collect();
     assert_eq!(pages.len(), 1);
     job.backed.remove(&pages[0]);
     blocks.into_iter().for_each(|block| job.free(block));
