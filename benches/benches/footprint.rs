@@ -1,11 +1,11 @@
-//! The host memory that zico's books take: by live block, by region, by job.
+//! The host memory of zico's own data structures: by live block, by region, by job.
 //!
 //! ```text
 //! cargo bench -p zico-bench --bench footprint
 //! ```
 //!
-//! Counted at the allocator. The mock device's own books are in it where it makes memory, so regions are
-//! counted before it has made any.
+//! Counted at the allocator. The mock device allocates host memory when it creates device memory,
+//! so regions are counted before it has created any.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +23,15 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise about `layout` is the one that the system's allocator asks for.
+        // SAFETY: the caller's promise about `layout` is the one that the system's allocator asks
+        // for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `ptr` comes from `alloc` above, which took it from the system's allocator with the
-        // same layout.
+        // SAFETY: `ptr` comes from `alloc` above, which took it from the system's allocator with
+        // the same layout.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -38,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The bytes that something leaves allocated.
+/// The bytes that a call leaves allocated.
 fn grown<T>(act: impl FnOnce() -> Outcome<T>) -> Outcome<(usize, T)> {
     let before = LIVE.load(Ordering::Relaxed);
     let made = act()?;

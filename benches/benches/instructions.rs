@@ -1,6 +1,6 @@
-//! Instructions that the hot paths of zico take, counted by valgrind: the same on a busy machine as on a
-//! quiet one, so a change shows that no clock would show. Each may take 2% more than it did when its
-//! limit was set; beyond that the run fails.
+//! Instruction counts of zico's hot paths, by valgrind. They do not depend on the load of the
+//! machine, so they show changes that are too small for a clock. Each may take 2% more than it did
+//! when its limit was set; beyond that the run fails.
 //!
 //! ```text
 //! cargo install gungraun-runner --version 0.20.0    # and valgrind
@@ -18,14 +18,14 @@ use gungraun::{
 use zico_bench::speed::{self, Allocator, Op, Workload, Zico};
 use zico_core::{Block, Lifetime};
 
-/// A job, its blocks, and what it is put through.
+/// A job, its blocks, and a workload.
 struct Set {
     zico: Zico,
     places: Vec<Block>,
     ops: Vec<Op>,
 }
 
-/// A set that has gone through all of it twice.
+/// A warm set: it has run the whole workload twice.
 fn set(workload: &Workload, zico: speed::Outcome<Zico>) -> Set {
     let mut zico = zico.unwrap_or_else(|error| panic!("{error}"));
     let filler = zico.alloc(1, Lifetime::Persistent);
@@ -38,7 +38,7 @@ fn set(workload: &Workload, zico: speed::Outcome<Zico>) -> Set {
     set
 }
 
-/// Never inlined, so that a caller more or less changes nothing.
+/// Never inlined, so that the count does not depend on the caller.
 #[inline(never)]
 fn play(set: &mut Set, ops: &[Op]) {
     let Set { zico, places, .. } = set;
@@ -71,15 +71,15 @@ fn planned(name: &str) -> Set {
     set(&workload, Zico::in_one_region(&workload))
 }
 
-/// A block of a page of its own, again and again: each time a lease without a device call, and pages
-/// that are given back.
+/// A block of a page of its own, again and again: each time a lease without a device call, and
+/// pages that are given back.
 fn leasing() -> Set {
     let mut workload = speed::one_size((2 << 20) / 512);
     workload.setup.push(Op::Begin);
     set(&workload, Zico::sharing(&workload))
 }
 
-/// Iterations with nothing in them.
+/// Empty iterations.
 fn idling() -> Set {
     let mut workload = speed::one_size(1);
     workload.round = [Op::Begin, Op::End].repeat(1_000);

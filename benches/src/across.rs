@@ -1,14 +1,14 @@
 //! One plan for two jobs whose iterations run at a fixed shift, beside a plan for each.
 //!
-//! Apart, each job's planned blocks lie in pages of its own, and what is held is the sum of the pages in use.
-//! Together they are planned in one space. No plan is lower than the most bytes alive at once, so what there
-//! is to gain is bounded without any planning.
+//! Apart, each job's planned blocks lie in pages of its own, and what is held is the sum of the
+//! pages in use. Together they are planned in one space. No plan is lower than the most bytes alive
+//! at once, so the possible gain is bounded without any planning.
 
 use zico_core::Lifetime;
 use zico_mock::trace::{Iteration, Step, Trace};
 use zico_plan::{Block, PlanError, Planner};
 
-/// How much two jobs need for their iterations' blocks.
+/// The memory that two jobs need for the blocks of their iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Across {
     /// The most bytes in pages that are in use, with a plan for each.

@@ -1,10 +1,10 @@
 //! Exact best fit in one arena without end.
 //!
-//! Nobody's allocator, but what the others can be measured by: no pools, no segments, no page
-//! boundaries, nothing kept that could be split off. Sizes are rounded up to 512 bytes, and a block goes
-//! to the smallest free place that is large enough, at the lowest address. The place behind the last
-//! block is the largest one, so it is taken last. What is held is all up to the highest address that was
-//! ever in use: an arena of that size would have done.
+//! A reference for the other models, not an existing allocator: no pools, no segments, no page
+//! boundaries, nothing kept that could be split off. Sizes are rounded up to 512 bytes, and a block
+//! goes to the smallest free place that is large enough, at the lowest address. The place behind
+//! the last block is the largest one, so it is taken last. What is held is all up to the highest
+//! address that was ever in use: an arena of that size would have done.
 //!
 //! That is no bound: the live bytes are. A placement that knows the future can come closer to them.
 

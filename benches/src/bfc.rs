@@ -6,18 +6,18 @@
 //! `0d7247fd990b8821f3f6e9df135804d5329ff0e5`: the rules below are the same in both.
 //!
 //! * Sizes are rounded up to 256 bytes (`RoundedBytes`).
-//! * A chunk is placed in the smallest free chunk that is large enough, at the lowest address. The bins
-//!   by powers of two only speed that up: each is ordered by size and address, and all chunks of a bin
-//!   are smaller than those of the next (`FindChunkPtr`, `ChunkComparator`).
-//! * The chunk found is split if it is at least twice as large as needed, or 128 MiB too large. Else it
-//!   is handed out as a whole.
-//! * Where nothing fits, the device gives a new region: of 2 MiB first, and each time of twice the size,
-//!   or of the first power of two times that in which the chunk fits (`Extend`).
+//! * A chunk is placed in the smallest free chunk that is large enough, at the lowest address. The
+//!   bins by powers of two only speed that up: each is ordered by size and address, and all chunks
+//!   of a bin are smaller than those of the next (`FindChunkPtr`, `ChunkComparator`).
+//! * The chunk found is split if it is at least twice as large as needed, or 128 MiB too large.
+//!   Else it is handed out as a whole.
+//! * Where nothing fits, the device gives a new region: of 2 MiB first, and each time of twice the
+//!   size, or of the first power of two times that in which the chunk fits (`Extend`).
 //! * Free neighbours within a region are joined (`TryToCoalesce`). Regions stay.
 //!
-//! This is what `allow_growth` does. Without it, TensorFlow takes nearly the whole device at the start,
-//! and there is nothing to compare. Left out: the limit of the device, which cuts the last region down
-//! to what is there; timestamps.
+//! This is what `allow_growth` does. Without it, TensorFlow takes nearly the whole device at the
+//! start, and there is nothing to compare. Left out: the limit of the device, which cuts the last
+//! region down to what is there; timestamps.
 
 use crate::extents::{Device, Free};
 use crate::{Handle, Policy};

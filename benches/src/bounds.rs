@@ -1,5 +1,5 @@
-//! One call of the pool whose cost has a bound, made so that its instructions can be counted: set up for
-//! `n` regions, pages, streams or allocations, then [`measured`].
+//! One call of the pool whose cost has a bound, made so that its instructions can be counted: set
+//! up for `n` regions, pages, streams or allocations, then [`measured`].
 
 use std::error::Error;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use crate::null::{GRANULARITY, NullDevice};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How a call may grow with n.
+/// The documented growth of a call with n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Not at all, or with its logarithm.
@@ -23,8 +23,8 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The largest exponent of growth from `n` to so many times as much that is within the bound, with
-    /// some more for what grows by doubling.
+    /// The largest exponent of growth over a factor in `n` that is within the bound, with some more
+    /// for what grows by doubling.
     #[must_use]
     pub fn most(self, n: usize, times: usize) -> f64 {
         let (n, times) = ((n as f64).ln(), (times as f64).ln());
@@ -39,7 +39,7 @@ impl Bound {
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Call {
-    /// An allocation of n pages that are mapped and nobody's
+    /// An allocation of n pages that are mapped and free
     LeaseMapped,
     /// An allocation of n pages that the device has yet to create and map
     LeaseNew,
@@ -85,7 +85,7 @@ pub enum Call {
     End,
     /// The same of which 100 live at a time
     EndShort,
-    /// No call of the pool's: a loop in a loop, which has to be found out
+    /// Not a call of the pool: a nested loop, which has to be detected
     #[value(hide = true)]
     Toy,
 }
@@ -219,7 +219,7 @@ fn blocks(job: &Job<NullDevice>, n: usize) -> Outcome<Vec<Block>> {
     (0..n).map(|_| Ok(job.alloc(pages(1))?)).collect()
 }
 
-/// A pool with n regions that are created, mapped and nobody's.
+/// A pool with n regions that are created, mapped and free.
 fn created(n: usize) -> Outcome<Pool<NullDevice>> {
     let (pool, job) = job(n)?;
     let block = job.alloc(pages(n))?;
@@ -294,7 +294,7 @@ fn decide(n: usize) -> Outcome<()> {
 fn beside(call: Call, n: usize) -> Outcome<()> {
     let (pool, job) = job(n + 1)?;
     let blocks = blocks(&job, n)?;
-    // Once before: the books grow by doubling.
+    // Once before: the tables grow by doubling.
     let block = job.alloc(pages(1))?;
     job.free(block)?;
     pool.poll()?;
@@ -357,8 +357,8 @@ fn left(call: Call, n: usize) -> Outcome<()> {
     check(pool.snapshot().jobs.is_empty() && pool.snapshot().free == regions(n))
 }
 
-/// Four ends of an iteration of n allocations of random sizes. When more than so many are live a random one
-/// of them is freed.
+/// Four ends of an iteration of n allocations of random sizes. When more than so many are live a
+/// random one of them is freed.
 fn ends(n: usize, live: usize) -> Outcome<()> {
     let (_, job) = job(n)?;
     job.end()?;

@@ -1,25 +1,26 @@
 //! PyTorch's CUDA caching allocator, with no option set.
 //!
 //! Read: `c10/cuda/CUDACachingAllocator.cpp` of pytorch/pytorch as of commit
-//! `001074d25084fdb87a799823e395a50f5ec044d3` (late 2024; the constants and the functions named here
-//! are the same in `eb42ad6eca0ce61e7c581212b4bf32f991425571`, and the defaults are still these where a
-//! later version made some of them options).
+//! `001074d25084fdb87a799823e395a50f5ec044d3` (late 2024; the constants and the functions named
+//! here are the same in `eb42ad6eca0ce61e7c581212b4bf32f991425571`, and the defaults are still
+//! these where a later version made some of them options).
 //!
 //! * Sizes are rounded up to 512 bytes (`round_size`).
-//! * Blocks of up to 1 MiB come from one pool, larger ones from another (`get_pool`). The pools share
-//!   nothing.
-//! * A block is placed where it fits best: in the smallest free block of its pool that is large enough,
-//!   at the lowest address (`get_free_block`, `BlockComparatorSize`).
-//! * What is left over is split off if it comes to 512 bytes in the small pool or to more than 1 MiB in
-//!   the large one (`should_split`; `max_split_size` is unlimited). Else the block keeps it.
-//! * Where nothing fits, the device gives a new segment: 2 MiB for the small pool, 20 MiB for a block
-//!   of less than 10 MiB, else the block rounded up to 2 MiB (`get_allocation_size`).
+//! * Blocks of up to 1 MiB come from one pool, larger ones from another (`get_pool`). The pools
+//!   share nothing.
+//! * A block is placed where it fits best: in the smallest free block of its pool that is large
+//!   enough, at the lowest address (`get_free_block`, `BlockComparatorSize`).
+//! * What is left over is split off if it comes to 512 bytes in the small pool or to more than 1
+//!   MiB in the large one (`should_split`; `max_split_size` is unlimited). Else the block keeps it.
+//! * Where nothing fits, the device gives a new segment: 2 MiB for the small pool, 20 MiB for a
+//!   block of less than 10 MiB, else the block rounded up to 2 MiB (`get_allocation_size`).
 //! * Free neighbours within a segment are joined (`free_block`, `try_merge_blocks`).
-//! * Segments go back to the device only when memory runs out, so what is held is what PyTorch calls
-//!   reserved.
+//! * Segments go back to the device only when memory runs out, so what is held is what PyTorch
+//!   calls reserved.
 //!
-//! Left out: other streams, graphs, `garbage_collection_threshold`, `roundup_power2_divisions`. Which of
-//! two equal blocks of two segments is lower depends on the driver; here later segments are higher.
+//! Left out: other streams, graphs, `garbage_collection_threshold`, `roundup_power2_divisions`.
+//! Which of two equal blocks of two segments is lower depends on the driver; here later segments
+//! are higher.
 
 use crate::extents::{Device, Free};
 use crate::{Handle, Policy};
@@ -45,7 +46,7 @@ pub const fn rounded(bytes: u64) -> u64 {
     if bytes < GRANULE { GRANULE } else { bytes.next_multiple_of(GRANULE) }
 }
 
-/// The segment that a block of so many (rounded) bytes asks for.
+/// The size of the segment for a block of this (rounded) size.
 #[must_use]
 pub const fn segment(size: u64) -> u64 {
     if size <= LARGEST_SMALL {
@@ -66,8 +67,8 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// The pool of a block: of its size as asked for and of the size that it got, which in the small
-    /// pool are the same.
+    /// The pool of a block: of its size as asked for and of the size that it got, which in the
+    /// small pool are the same.
     fn pool(&mut self, size: u64) -> &mut Free {
         if size <= LARGEST_SMALL { &mut self.small } else { &mut self.large }
     }

@@ -10,8 +10,9 @@
 //!   (`releaseBlockUnsafe`). These stay.
 //!
 //! CNMeM is meant to begin with one allocation of a size that its user gives, or half the device. A
-//! user who knew the right size would get [`best_fit`](crate::best_fit); this model begins with nothing,
-//! which is the policy's own doing. Left out: streams, and what the device rounds allocations up to.
+//! user who knew the right size would get [`best_fit`](crate::best_fit); this model begins with
+//! nothing, which is the policy's own doing. Left out: streams, and what the device rounds
+//! allocations up to.
 
 use crate::caching::rounded;
 use crate::extents::{Device, Free};

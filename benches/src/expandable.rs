@@ -4,21 +4,22 @@
 //! `001074d25084fdb87a799823e395a50f5ec044d3` (late 2024).
 //!
 //! * Sizes and the two pools are as by default ([`caching`](crate::caching)).
-//! * Each pool has one segment: a range of addresses an eighth larger than the device, of which a part
-//!   is mapped, in handles of 2 MiB in the small pool and of 20 MiB in the large one
+//! * Each pool has one segment: a range of addresses an eighth larger than the device, of which a
+//!   part is mapped, in handles of 2 MiB in the small pool and of 20 MiB in the large one
 //!   (`ExpandableSegment`, `find_expandable_block`).
-//! * A block is placed where it fits best, but a free block next to the unmapped end counts as large as
-//!   it could become (`expandable_size` in `get_free_block`). So it is taken only if no other is large
-//!   enough.
-//! * Where nothing fits, the unmapped end is mapped as far as needed: from the free block right before
-//!   it, if there is one, by as many handles as are missing (`try_allocate_expandable_block`,
-//!   `map_block`). What was mapped and the free block before it become one.
+//! * A block is placed where it fits best, but a free block next to the unmapped end counts as
+//!   large as it could become (`expandable_size` in `get_free_block`). So it is taken only if no
+//!   other is large enough.
+//! * Where nothing fits, the unmapped end is mapped as far as needed: from the free block right
+//!   before it, if there is one, by as many handles as are missing
+//!   (`try_allocate_expandable_block`, `map_block`). What was mapped and the free block before it
+//!   become one.
 //! * What is left over is always split off, down to 512 bytes (`should_split`).
-//! * Free neighbours are joined. Handles are unmapped only when memory runs out, so what is held is what
-//!   is mapped.
+//! * Free neighbours are joined. Handles are unmapped only when memory runs out, so what is held is
+//!   what is mapped.
 //!
-//! As nothing is ever unmapped, the unmapped part is always one piece at the end, and the search for
-//! the lowest unmapped place comes to that piece.
+//! As nothing is ever unmapped, the unmapped part is always one piece at the end, and the search
+//! for the lowest unmapped place comes to that piece.
 
 use crate::caching::{LARGE_SEGMENT, LARGEST_SMALL, SMALL_SEGMENT, rounded};
 use crate::extents::{Extent, Free};
@@ -48,8 +49,8 @@ impl Segment {
     }
 
     /// The best fit among the free blocks. The original goes on to the next larger block as long as
-    /// that could become less; only the one block at the end could become more than it is, so two have
-    /// to be looked at.
+    /// that could become less; only the one block at the end could become more than it is, so two
+    /// have to be looked at.
     fn best(&self, size: u64) -> Option<Extent> {
         self.free.at_least(size).take(2).min_by_key(|block| self.could_become(block))
     }

@@ -1,4 +1,4 @@
-//! What the models have in common: free bytes by address and by size, and a device to get more from.
+//! The parts common to the models: free bytes by address and by size, and a device that gives more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +71,8 @@ impl Free {
     }
 }
 
-/// A device whose memory comes in segments, as from `cudaMalloc`: at rising addresses, never next to
-/// each other, so that nothing is ever joined across two of them.
+/// A device whose memory comes in segments, as from `cudaMalloc`: at rising addresses, never next
+/// to each other, so that nothing is ever joined across two of them.
 #[derive(Default)]
 pub(crate) struct Device {
     next: u64,

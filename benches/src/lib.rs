@@ -1,9 +1,9 @@
-//! The memory policies of other allocators, modelled, to hold zico against.
+//! Models of other allocators' memory policies, to compare zico with.
 //!
 //! Each model does what its original does to place blocks and to get memory from the device, and
-//! nothing else: addresses are numbers, and there is no device. It goes through a recorded job in
-//! program order, as the originals do on one stream, where a freed block can be had again at once. What
-//! counts is the most that it held over the whole run, over the most that was alive in it.
+//! nothing else: addresses are numbers, and there is no device. It runs a recorded job in program
+//! order, as the originals do on one stream, where a freed block can be reused at once. The result
+//! is the peak of held bytes over the peak of live bytes, in the whole run.
 //!
 //! | module | whose policy |
 //! |---|---|
@@ -15,7 +15,8 @@
 //! | [`zico`] | zico: not a model but the library |
 //!
 //! None of the models ever runs out of memory. So none gets to do what its original does then: give
-//! back what is cached and try again. Where an original differs in more than that, the module says so.
+//! back what is cached and try again. Where an original differs in more than that, the module says
+//! so.
 
 pub mod across;
 pub mod best_fit;
@@ -37,10 +38,10 @@ use zico_mock::trace::{Iteration, Step, Trace};
 
 /// A model of an allocator's policy.
 pub trait Policy {
-    /// Places a block of so many bytes. It takes whatever memory that needs.
+    /// Places a block of this size, and gets the memory that it needs.
     fn alloc(&mut self, bytes: u64) -> Handle;
 
-    /// Takes a block back. It can be had again at once.
+    /// Takes a block back. It can be reused at once.
     fn free(&mut self, block: Handle);
 
     /// The bytes that it has from the device now, in use or not.
@@ -51,7 +52,7 @@ pub trait Policy {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handle(Extent);
 
-/// What a job's whole run comes to in memory.
+/// The memory of a job's whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peaks {
     /// The most bytes alive at once, as requested.

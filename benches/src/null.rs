@@ -1,5 +1,5 @@
-//! A device that does nothing, at the same small cost whatever it is asked for: what a call takes on it is
-//! the pool's own.
+//! A device that does nothing, at the same small cost whatever it is asked for: what a call takes
+//! on it is the pool's own.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ pub struct NullDevice {
     capacity: Bytes,
     /// Where the next range begins.
     next: AtomicU64,
-    /// Work goes on: no event has passed.
+    /// Work continues: no event has passed.
     busy: AtomicBool,
     /// How often memory was created, destroyed, mapped or unmapped.
     memory_calls: AtomicU64,

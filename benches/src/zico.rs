@@ -1,12 +1,13 @@
 //! zico itself: a pool on the mock device, with one job in it and memory to spare.
 //!
-//! zico can be told more than its peers: of each block, whether it outlives the iteration, lives within
-//! one, or is a temporary of one operator. It places the three apart. The traces say that with hindsight,
-//! from how long each block did live; a runtime says it from where it allocates, and may be wrong about
-//! some. The peers are told sizes only, and so is zico with [`Told::Sizes`]: it learns the rest.
+//! zico can be told more than its peers: of each block, whether it outlives the iteration, lives
+//! within one, or is a temporary of one operator. It places the three apart. The traces say that
+//! with hindsight, from how long each block did live; a runtime says it from where it allocates,
+//! and may be wrong about some. The peers are told sizes only, and so is zico with [`Told::Sizes`]:
+//! it learns the rest.
 //!
-//! It also does more: memory goes back to the pool in whole regions as soon as they are empty, for other
-//! jobs to have. So its peak is reached at one moment; the peers hold theirs from then on.
+//! It also does more: memory goes back to the pool in whole regions as soon as they are empty, for
+//! other jobs to have. So its peak is reached at one moment; the peers hold theirs from then on.
 
 use std::error::Error;
 
@@ -31,11 +32,11 @@ pub enum Told {
     Nothing,
 }
 
-/// Takes zico through a job in program order: nothing is launched, so the device has passed a free when
-/// it is made, as it is for the peers.
+/// Takes zico through a job in program order: nothing is launched, so the device has passed a free
+/// when it is made, as it is for the peers.
 ///
-/// What is held is what is charged to the job. That includes the regions that it has given up and that
-/// zico gathers, up to 8 MiB of them, before it looks whether the device has passed them.
+/// What is held is what is charged to the job. That includes the regions that it has given up and
+/// that zico gathers, up to 8 MiB of them, before it looks whether the device has passed them.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
@@ -49,8 +50,8 @@ pub fn in_program_order(trace: &Trace, told: Told) -> Result<Alone, Box<dyn Erro
     Ok(Alone { peaks: Peaks { live, held: run.held }, stranded: run.stranded })
 }
 
-/// The same in an iteration that follows a plan: the last recorded one, until it has been planned and once
-/// more. Of that iteration alone; it is an error if it was not all as planned.
+/// The same in an iteration that follows a plan: the last recorded one, until it has been planned
+/// and once more. Of that iteration alone; it is an error if it was not all as planned.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
@@ -81,8 +82,8 @@ pub struct Alone {
     /// At its peak.
     pub peaks: Peaks,
     /// The most bytes that it held at the end of an iteration, the first one included, and that no
-    /// block was in: what other jobs could not have, because blocks that stay lay beside others that
-    /// went.
+    /// block was in: what other jobs could not have, because blocks that stay lay beside others
+    /// that went.
     pub stranded: u64,
 }
 
@@ -154,13 +155,15 @@ impl Run {
     }
 }
 
-/// The iterations of a whole replay: the recorded ones and some more, so that plans are made and followed.
+/// The iterations of a whole replay: the recorded ones and some more, so that plans are made and
+/// followed.
 pub const WHOLE: u64 = 8;
 
-/// The most physical memory that a job makes the pool create on a device that works behind the host's back,
-/// over a whole replay: the setup, the iterations in which everything is learned, the first planned one and
-/// those after it. The mock device's launches are the recorded ones; the host runs ahead of them as
-/// [`Machine::default`](zico_mock::replay::Machine) says. There is memory to spare.
+/// The most physical memory that a job makes the pool create on a device that works behind the
+/// host's back, over a whole replay: the setup, the iterations in which everything is learned, the
+/// first planned one and those after it. The mock device's launches are the recorded ones; the host
+/// runs ahead of them as [`Machine::default`](zico_mock::replay::Machine) says. There is memory to
+/// spare.
 ///
 /// # Errors
 /// If the replay fails: a defect.

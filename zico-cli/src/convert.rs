@@ -8,7 +8,7 @@ use zico_mock::trace::Trace;
 
 use crate::import::{self, ImportError, Imported, Options, Origin};
 
-/// What a converted trace is called, where that should not be derived from its file.
+/// The name and the provenance of a converted trace, if given.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Its name in reports.
@@ -17,7 +17,7 @@ pub struct Description {
     pub provenance: Option<String>,
 }
 
-/// What has been converted.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The name of the trace.
@@ -34,7 +34,7 @@ pub struct Summary {
     pub setup_blocks: usize,
     /// Launches in all iterations.
     pub launches: usize,
-    /// What of a recording it is; nothing if a `.ztrace` was read.
+    /// The origin in a recording; none if a `.ztrace` was read.
     pub origin: Option<Origin>,
 }
 
@@ -55,8 +55,8 @@ pub enum ConvertError {
 }
 
 /// Reads any file that [`import::open`] reads, and writes the trace in it to `output`, over what
-/// may be there. The input is read in full before anything is written. A provenance that is given is
-/// followed by what the import adds of what was in use before the recording.
+/// may be there. The input is read in full before anything is written. A provenance that is given
+/// is followed by what the import adds of what was in use before the recording.
 ///
 /// # Errors
 ///

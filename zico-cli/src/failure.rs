@@ -1,4 +1,4 @@
-//! What makes the program stop, as a person reads it.
+//! The errors that end the program, as messages for people.
 
 use std::error::Error;
 use std::io;
@@ -70,7 +70,7 @@ pub enum Failure {
     /// The thread of a job has panicked: a defect.
     #[error("the thread of a job has panicked")]
     Thread,
-    /// What can be had of the simulated device only.
+    /// An option that only the simulated device supports.
     #[error("--report draws a replay on the simulated device: leave it out, or --device")]
     ReportOfCuda,
     /// Jobs with a pool each, where nothing holds them to the budget together.

@@ -8,6 +8,7 @@ pub mod args;
 mod command;
 pub mod convert;
 mod cuda;
+mod exit;
 mod failure;
 pub mod import;
 mod load;
@@ -15,39 +16,19 @@ mod output;
 mod progress;
 pub mod report;
 pub mod size;
+mod summary;
 mod table;
 mod terminal;
 mod timed;
 
+pub use exit::Exit;
 pub use failure::Failure;
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use args::{Args, Command};
 
-/// What went on, for scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// All is well: 0.
-    Fine,
-    /// The run saw a violation, or a job failed, or a plan does not fit: 1.
-    Bad,
-    /// Bad input, or something that cannot work: 2.
-    Refused,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Fine => Self::SUCCESS,
-            Exit::Bad => Self::from(1),
-            Exit::Refused => Self::from(2),
-        }
-    }
-}
-
-/// Does what the arguments say. A refusal is printed on standard error.
+/// Runs the command in the arguments. A refusal is printed on standard error.
 #[must_use]
 pub fn run(args: &Args) -> Exit {
     let done = match &args.command {
@@ -60,10 +41,10 @@ pub fn run(args: &Args) -> Exit {
     };
     match done {
         Ok(exit) => exit,
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed it.
         Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Fine,
         Err(failure) => {
-            // Nobody is told where standard error is closed.
+            // Standard error may be closed.
             let _ = writeln!(terminal::stderr(), "zico: {}", failure::chain(&failure));
             Exit::Refused
         }

@@ -1,4 +1,4 @@
-//! Finds the traces that are asked for: files, or bundled ones by name.
+//! Loads traces: files, or bundled ones by name.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,14 +6,15 @@ use std::path::Path;
 use zico_core::Bytes;
 use zico_mock::bundled;
 use zico_mock::trace::Trace;
+use zico_plan::Block;
 
 use crate::args::RecordingArgs;
 use crate::failure::Failure;
-use crate::import::{self, Imported, Options, Origin};
+use crate::import::{self, Imported, Options, Origin, csv};
 use crate::terminal::{line, stderr};
 
-/// The trace in the file `name`, or the bundled one of that name. A file wins. What a person should know
-/// of a recording goes to standard error.
+/// The trace in the file `name`, or the bundled one of that name. A file takes precedence. Warnings
+/// about a recording go to standard error.
 pub(crate) fn load(name: &str, recording: &RecordingArgs) -> Result<Trace, Failure> {
     let imported = find(name, &recording.options())?;
     check(&[(name, &imported)], &recording.options())?;
@@ -21,7 +22,8 @@ pub(crate) fn load(name: &str, recording: &RecordingArgs) -> Result<Trace, Failu
     Ok(imported.trace)
 }
 
-/// All of them, each with a block that it carries over from one iteration to the next, if so asked.
+/// All of them, each with an additional block that is carried over from one iteration to the next,
+/// if asked for.
 pub(crate) fn load_all(
     names: &[String],
     carry: Option<Bytes>,
@@ -34,7 +36,7 @@ pub(crate) fn load_all(
     Ok(all.into_iter().map(|imported| imported.trace).collect())
 }
 
-/// The same, with what is known of the recordings, and without words on standard error.
+/// The same, with the origins of the recordings, and without warnings.
 pub(crate) fn import_all(
     names: &[String],
     carry: Option<Bytes>,
@@ -50,6 +52,36 @@ pub(crate) fn import_all(
     all.into_iter().map(carrying).collect()
 }
 
+/// Blocks to plan, of a CSV file or of a trace's repeating iteration.
+pub(crate) struct Problem {
+    /// The file's name, or the trace's.
+    pub(crate) name: String,
+    /// What each block is called, in the order of the blocks.
+    pub(crate) ids: Vec<String>,
+    /// The blocks.
+    pub(crate) blocks: Vec<Block>,
+    /// Of a trace: the sum of its persistent blocks.
+    pub(crate) persistent: Option<Bytes>,
+}
+
+impl Problem {
+    /// Reads a CSV file of blocks, or else a trace as [`load`] does.
+    pub(crate) fn open(file: &str, recording: &RecordingArgs) -> Result<Self, Failure> {
+        let path = Path::new(file);
+        if csv::looks_like(path) {
+            check(&[], &recording.options())?;
+            let csv::Blocks { ids, blocks } = csv::open(path)?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Ok(Self { name, ids, blocks, persistent: None });
+        }
+        let trace = load(file, recording)?;
+        let repeating = trace.repeating();
+        let ids = repeating.ids.iter().map(|id| id.value().to_string()).collect();
+        let (name, persistent) = (trace.name().to_owned(), Some(repeating.persistent));
+        Ok(Self { name, ids, blocks: repeating.blocks, persistent })
+    }
+}
+
 fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     let path = Path::new(name);
     if path.exists() || path.components().count() > 1 {
@@ -63,7 +95,7 @@ fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 
-/// Options for recordings are for at least one, and what was in use before is that of one alone.
+/// Refuses options for recordings without a recording, and `--kept-before` with several.
 pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), Failure> {
     let recordings = all.iter().filter(|(_, imported)| imported.origin.is_some());
     let mut names: Vec<&str> = recordings.map(|&(name, _)| name).collect();
@@ -82,12 +114,12 @@ pub(crate) fn check(all: &[(&str, &Imported)], options: &Options) -> Result<(), 
 fn warn(name: &str, imported: &Imported) {
     let warnings = imported.origin.iter().flat_map(Origin::warnings);
     for warning in warnings {
-        // Nobody is told where standard error is closed.
+        // Standard error may be closed.
         let _ = writeln!(stderr(), "zico: {}: {}", line(name), line(&warning));
     }
 }
 
-/// The trace with that block, of which its name tells.
+/// The trace with that block, and with the block in its name.
 fn carrying(trace: Trace, carry: Option<Bytes>) -> Result<Trace, Failure> {
     let Some(bytes) = carry else { return Ok(trace) };
     let name = format!("{} + {bytes}", trace.name());

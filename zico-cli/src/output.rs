@@ -4,9 +4,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::Failure;
+use crate::failure::Failure;
 
-/// A file that is to be written, once it is known that this destroys nothing.
+/// A file to be written, checked before any work is done: nothing is overwritten by mistake.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     path: &'a Path,
@@ -14,8 +14,8 @@ pub(crate) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Nothing has been written yet, and nothing that is there is written over unless by `force`; what
-    /// the same command reads is not even then.
+    /// Checks the path and writes nothing. An existing file is refused unless `force` is set; an
+    /// input of the same command always.
     pub(crate) fn new(
         path: &'a Path,
         force: bool,
@@ -30,7 +30,7 @@ impl<'a> Output<'a> {
         Ok(Self { path, force })
     }
 
-    /// The same for what is only made on request.
+    /// The same for an optional output.
     pub(crate) fn of(
         path: Option<&'a Path>,
         force: bool,
@@ -39,7 +39,7 @@ impl<'a> Output<'a> {
         path.map(|path| Self::new(path, force, inputs)).transpose()
     }
 
-    /// Writes it. Without force a file that has come since stays as it is.
+    /// Writes it. Without `force`, a file that was created since is not overwritten.
     pub(crate) fn write(&self, content: &str) -> Result<(), Failure> {
         let Self { path, force } = *self;
         let mut options = OpenOptions::new();
@@ -68,7 +68,7 @@ fn is_linked(one: &Path, other: &Path) -> bool {
     file(one).is_some() && file(one) == file(other)
 }
 
-/// Whether they are two names of one file: nobody can tell.
+/// Whether they are two names of one file, which cannot be determined here.
 #[cfg(not(unix))]
 fn is_linked(_: &Path, _: &Path) -> bool {
     false

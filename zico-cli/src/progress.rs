@@ -1,11 +1,11 @@
-//! How far the program has come, for a person who waits.
+//! Progress bars.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar, or a spinner where nobody knows how long it takes; nothing where nobody is looking.
+/// A bar, or a spinner if the length is unknown; hidden if standard error is no terminal.
 pub(crate) fn progress(what: &'static str, of: u64) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! Sizes and budgets as people write them.
+//! Parsing of sizes, budgets and durations.
 
 use bytesize::ByteSize;
 use zico_core::{Bytes, Ticks};
@@ -9,18 +9,18 @@ pub(crate) const MOST: u64 = 1 << 50;
 /// A budget: a size, or a share of what jobs need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
-    /// So many bytes.
+    /// A size in bytes.
     Size(Bytes),
     /// L + f (S - L), L being the least budget under which the jobs can share and S the sum of
     /// their peaks.
     Share(f64),
 }
 
-/// Reads a size: a number and a unit (`8GiB`, `3.2 G`, `512MiB`), or plain bytes. `K`, `M`, `G`, `T`
-/// and their `iB` forms count in 1024s, `KB`, `MB`, `GB`, `TB` in 1000s.
+/// Reads a size: a number and a unit (`8GiB`, `3.2 G`, `512MiB`), or plain bytes. `K`, `M`, `G`,
+/// `T` and their `iB` forms count in 1024s, `KB`, `MB`, `GB`, `TB` in 1000s.
 ///
 /// # Errors
-/// In words that say what is wrong with it.
+/// A message that says what is wrong.
 pub fn size(text: &str) -> Result<Bytes, String> {
     match amount(text)? {
         Bytes::ZERO => Err(format!("a size has to be more than nothing; {EXAMPLE}")),
@@ -33,7 +33,7 @@ const EXAMPLE: &str = "a size is a number and a unit, such as 8GiB, 3.2G, 512MiB
 /// Reads a size, as [`size`] does; it may be nothing as well.
 ///
 /// # Errors
-/// In words that say what is wrong with it.
+/// A message that says what is wrong.
 pub fn amount(text: &str) -> Result<Bytes, String> {
     let text = text.trim();
     if text.starts_with('-') {
@@ -59,7 +59,7 @@ pub fn amount(text: &str) -> Result<Bytes, String> {
 /// Reads a budget: a size, or `f=` and a number.
 ///
 /// # Errors
-/// In words that say what is wrong with it.
+/// A message that says what is wrong.
 pub fn budget(text: &str) -> Result<Budget, String> {
     let Some(share) = text.trim().strip_prefix("f=") else {
         let hint =
@@ -76,7 +76,7 @@ pub fn budget(text: &str) -> Result<Budget, String> {
 /// Reads a duration: a number and `ns`, `us`, `ms` or `s`.
 ///
 /// # Errors
-/// In words that say what is wrong with it.
+/// A message that says what is wrong.
 pub fn duration(text: &str) -> Result<Ticks, String> {
     let text = text.trim();
     let example = "a duration is a number and a unit, such as 5us, 800ns or 1.5ms";
@@ -94,7 +94,7 @@ pub fn duration(text: &str) -> Result<Ticks, String> {
     }
 }
 
-/// So many seconds, to the nanosecond.
+/// A number of seconds, to the nanosecond.
 pub(crate) fn ticks(seconds: f64) -> Ticks {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     Ticks::new((seconds * 1e9).round() as u64)
@@ -103,7 +103,7 @@ pub(crate) fn ticks(seconds: f64) -> Ticks {
 /// Reads a number within bounds.
 ///
 /// # Errors
-/// In words that say what is wrong with it.
+/// A message that says what is wrong.
 pub fn between(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),

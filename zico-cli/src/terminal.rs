@@ -1,9 +1,9 @@
-//! Where the program's words go: to a terminal, most likely, and a terminal acts on some characters.
+//! Output that is safe for a terminal: control characters are escaped.
 //!
-//! Names come from files that others made. All that the program prints goes through [`Terminal`], which
-//! lets no character through that would clear the screen, set its title or turn the text around; the
-//! lint that forbids `std::io::stdout` and `println!` in this crate sees to it. They are printed as JSON
-//! writes them (`\u001b`), so that JSON goes the same way and says the same.
+//! Names come from files that others made. All output goes through [`Terminal`], which passes no
+//! character that could clear the screen, set its title or reverse the text; a lint forbids
+//! `std::io::stdout` and `println!` in this crate. Such characters are printed as JSON escapes
+//! (`\u001b`), so JSON output stays equivalent.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -20,12 +20,12 @@ pub(crate) fn stderr() -> Terminal<StderrLock<'static>> {
     Terminal(io::stderr().lock())
 }
 
-/// Writes text; of what a terminal would act on only the ends of lines.
+/// Writes text, with all control characters escaped but line ends.
 #[derive(Debug)]
 pub(crate) struct Terminal<W>(W);
 
 impl<W: Write> Write for Terminal<W> {
-    /// Takes all of it. What is no UTF-8 is replaced: format strings and JSON are.
+    /// Takes all bytes. Invalid UTF-8 is replaced; format strings and JSON are valid.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         self.0.write_all(escaped(&text, |c| c != '\n' && is_acted_on(c)).as_bytes())?;
@@ -37,7 +37,8 @@ impl<W: Write> Write for Terminal<W> {
     }
 }
 
-/// A name or another text of one line, for one line or a cell of a table: without line ends as well.
+/// A name or another text of one line, for one line or a cell of a table: without line ends as
+/// well.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_acted_on)
 }

@@ -1,7 +1,7 @@
-//! What decisions cost in real time: a policy that looks at the clock around another one's decisions.
+//! The cost of decisions in real time, measured by a policy that wraps another one.
 //!
-//! The core has no clock and a replay runs in virtual time, so nothing that is measured here can
-//! change what is decided.
+//! The core has no clock and a replay runs in virtual time, so the measurement does not change
+//! decisions.
 
 use std::cmp::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,8 +15,8 @@ pub(crate) fn timed(policy: Box<dyn Policy>) -> (Box<dyn Policy>, Receiver<Durat
     (Box::new(Timed { policy, costs }), arrived)
 }
 
-/// The median and the 99th percentile of what was measured: the smallest value that no less than this
-/// share of them reaches.
+/// The median and the 99th percentile of what was measured: the smallest value that no less than
+/// this share of them reaches.
 pub(crate) fn percentiles(costs: &mut [Duration]) -> Option<[Duration; 2]> {
     costs.sort_unstable();
     let last = costs.len().checked_sub(1)?;
@@ -38,7 +38,7 @@ impl Policy for Timed {
     fn decide(&mut self, view: &View<'_>) -> Verdict {
         let before = Instant::now();
         let verdict = self.policy.decide(view);
-        // Nobody may be interested any more.
+        // The receiver may be gone.
         let _ = self.costs.send(before.elapsed());
         verdict
     }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(costs(&[]), None);
     }
 
-    /// A policy that is timed decides as it does otherwise, whatever it overrides.
+    /// A timed policy makes the same decisions as the policy alone.
     #[test]
     fn timing_changes_nothing() {
         let names = ["bert-base", "mobilenet_v2", "resnet50"];

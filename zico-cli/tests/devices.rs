@@ -39,7 +39,8 @@ fn folder() -> &'static Path {
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
-    // Of the sample it is told that its profile does not say what was in use before it, and told once.
+    // Of the sample it is told that its profile does not say what was in use before it, and told
+    // once.
     let warnings = String::from_utf8(output.stderr.clone()).unwrap();
     let warned = warnings.contains(": In use before the recording: unknown. But ");
     assert_eq!(warnings.lines().count(), usize::from(warned), "{warnings}");

@@ -79,7 +79,7 @@ mod pool;
 mod types;
 
 pub use heap::Planning;
-pub use job::{Changed, Job};
+pub use job::{AutoJob, Changed, Job};
 pub use learn::detector::Detector;
 pub use learn::profile::{Profile, Step};
 pub use pool::{Pool, PoolConfig};

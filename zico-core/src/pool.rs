@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 
 use crate::executor::{JobHandles, Shared};
 use crate::heap::JobHeap;
-use crate::heap::marker::Marker;
 use crate::job::{Changed, Job};
 use crate::ledger::account::Account;
 use crate::ledger::{Ledger, Rules, regions_of};
@@ -177,8 +176,7 @@ impl<D: Device> Pool<D> {
         let bases = Zone::ALL.map(base);
         let pulse = Arc::new(Pulse::new());
         let key = shared.ledger.lock().new_key();
-        let mut heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
-        heap.marker = config.detect.then(Marker::new);
+        let heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
         let heap = Arc::new(Mutex::new(heap));
         let name = match config.name {
             name if name.is_empty() => format!("job {key}"),
@@ -358,7 +356,6 @@ impl<D: Device> Pool<D> {
             let heap = heap.lock();
             job.stats = Stats { reserved: job.stats.reserved, ..heap.tally.stats() };
             job.largest_free = heap.largest_free();
-            job.detected = heap.marker.as_ref().and_then(|marker| marker.detected());
             let leased = job.held.total().saturating_sub(job.held.draining);
             job.stranded = leased.saturating_sub(job.stats.active.current);
         }

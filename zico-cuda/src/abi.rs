@@ -1,13 +1,12 @@
-//! What the CUDA driver's interface looks like in memory, as far as it is used.
+//! The binary interface of the CUDA driver: types and constants that this crate uses.
 //!
-//! Own declarations, because those of a binding follow one version of CUDA: result codes are plain
-//! numbers here (a newer driver has codes that no enum of today knows), and the structures are those
-//! that every driver with virtual memory management reads. From `cuda.h`.
+//! The declarations are our own, because those of a binding follow one version of CUDA. Result
+//! codes are plain numbers, since a newer driver may return codes that an enum does not have. The
+//! structures are those that every driver with virtual memory management reads. From `cuda.h`.
 
 use std::mem::{offset_of, size_of};
 
-/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`: a pointer that only the driver looks
-/// behind.
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`: an opaque pointer of the driver.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Opaque(pub(crate) usize);
@@ -55,7 +54,7 @@ pub(crate) struct AllocationProp {
     requested_handle_types: u32,
     location: Location,
     win32_handle_meta_data: usize,
-    /// Compression, RDMA, usage, reserved: none of it.
+    /// Compression, RDMA, usage, reserved: all zero.
     flags: [u8; 8],
 }
 
@@ -93,7 +92,7 @@ impl AllocationProp {
 }
 
 impl AccessDesc {
-    /// A device may read and write.
+    /// Read and write access for a device.
     pub(crate) const fn of(device: i32) -> Self {
         Self { location: Location { kind: LOCATION_DEVICE, id: device }, flags: READ_WRITE }
     }
@@ -105,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// One version of the interface, to find slips by.
+    /// The bindings of one CUDA version, to check these declarations against.
     #[test]
     fn it_is_what_cudarc_has_from_nvidias_header() {
         assert_eq!(size_of::<AllocationProp>(), size_of::<sys::CUmemAllocationProp>());

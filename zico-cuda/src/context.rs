@@ -1,9 +1,9 @@
 //! The context that calls are made in.
 //!
-//! The driver keeps, for each thread, a stack of contexts; calls are made in the one on top. A call
-//! of this crate finds the thread as its caller left it, and leaves it so: if another context is on
-//! top, or none, ours is pushed for the time of the call. A runtime that uses the same device usually
-//! has the same (primary) context current, and then entering is one look at thread-local data.
+//! The driver keeps, for each thread, a stack of contexts; calls are made in the one on top. Each
+//! call of this crate leaves the stack as it found it: if our context is not on top, it is pushed
+//! for the time of the call. A runtime that uses the same device usually has the same (primary)
+//! context current, and entering is then one read of thread-local data.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::abi::Opaque;
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 
 pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
@@ -21,7 +21,7 @@ pub(crate) struct Context {
     owner: Owner,
 }
 
-/// Who ends the context.
+/// Who destroys the context.
 enum Owner {
     /// The driver, when all who retained the device's primary context have released it.
     Primary,
@@ -67,9 +67,9 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if matches!(self.owner, Owner::Primary) {
-            // SAFETY: it was retained once by `primary`, and is released once. Nobody is left to be
-            // told of a failure.
-            let _ = again(|| unsafe { self.driver.primary_release(self.device) });
+            // SAFETY: it was retained once by `primary`, and is released once. There is no caller
+            // left to report an error to.
+            let _ = retry_once(|| unsafe { self.driver.primary_release(self.device) });
         }
     }
 }
@@ -78,7 +78,7 @@ impl Drop for Context {
 pub(crate) struct Entered<'c> {
     driver: &'static Driver,
     pushed: bool,
-    /// Not to be sent to another thread, whose stack is another one.
+    /// Not `Send`: each thread has a stack of its own.
     context: PhantomData<(&'c Context, *const ())>,
 }
 

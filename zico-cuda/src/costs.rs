@@ -1,13 +1,11 @@
-//! What calls of the driver cost, where somebody wants to know.
+//! Measurement of the time that calls of the driver take.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use zico_core::Ticks;
 
-use crate::driver::Driver;
-
-/// What the calls of one of the driver's functions took.
+/// The time taken by the calls of one function of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallCost {
@@ -31,17 +29,10 @@ impl CallCost {
 
 static MEASURED: AtomicBool = AtomicBool::new(false);
 
-/// Has all calls of the driver by this crate measured from now on, or not any more. That is a matter
-/// of the process, as the driver is; off at first, and some ten nanoseconds a call when on.
+/// Turns the measurement of all driver calls by this crate on or off, for the whole process. It is
+/// off at first, and takes some ten nanoseconds a call when on.
 pub fn measure_calls(on: bool) {
     MEASURED.store(on, Ordering::Relaxed);
-}
-
-/// What calls have cost since the last time this was asked, by function; nothing of functions that
-/// were not called. Empty without a driver.
-#[must_use]
-pub fn take_call_costs() -> Vec<CallCost> {
-    Driver::get().map(Driver::take_costs).unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -51,7 +42,7 @@ pub(crate) struct Cost {
     longest: AtomicU64,
 }
 
-/// When a call starts, if it is to be measured.
+/// The start time of a call, if calls are measured.
 #[inline]
 pub(crate) fn start() -> Option<Instant> {
     MEASURED.load(Ordering::Relaxed).then(Instant::now)

@@ -1,4 +1,4 @@
-//! The device: the contract of [`Device`] over the driver's calls.
+//! The device: [`Device`] implemented by calls of the driver.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,29 +8,29 @@ use std::time::Instant;
 use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
 
 use crate::abi::{AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY};
-use crate::books::{Blocked, Books};
 use crate::context::{Context, Entered};
 use crate::discover;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::events::{self, CudaEvent};
 use crate::inner::{Inner, size};
+use crate::registry::{Blocked, Registry};
 use crate::streams::{Stream, StreamId, Streams};
 
-/// How a [`CudaDevice`] is to be.
+/// Options of a [`CudaDevice`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     shareable: bool,
 }
 
 impl Options {
-    /// As most runtimes want it: memory is the process's own.
+    /// The default: memory is private to the process.
     #[must_use]
     pub const fn new() -> Self {
         Self { shareable: false }
     }
 
-    /// Memory is made such that it can be handed to other processes ([`Share`](crate::Share)).
+    /// Memory can be exported to other processes ([`Share`](crate::Share)).
     #[must_use]
     pub const fn shareable(mut self, shareable: bool) -> Self {
         self.shareable = shareable;
@@ -104,7 +104,7 @@ impl CudaDevice {
             caps: Caps::new(granularity, capacity, Features::ALIASES),
             shareable: options.shareable,
             started: Instant::now(),
-            books: Mutex::new(Books::new(granularity.value())),
+            registry: Mutex::new(Registry::new(granularity.value())),
             streams: Streams::new(id),
             spare_events: Mutex::default(),
             context,
@@ -125,8 +125,8 @@ impl CudaDevice {
         Ok(self.inner.streams.add(Stream::Own { driver, raw }))
     }
 
-    /// The name of a stream of `cudarc`'s, which is kept alive until it is closed here. A stream that
-    /// is known already has the name that it had.
+    /// Registers a stream of `cudarc`, which is kept alive until it is closed here. A stream that
+    /// is registered already keeps its name.
     ///
     /// # Errors
     /// If the stream is of another context.
@@ -140,7 +140,7 @@ impl CudaDevice {
         Ok(self.inner.streams.add(Stream::Cudarc(stream)))
     }
 
-    /// The name of a `CUstream` (a `cudaStream_t` is the same), null being the default stream.
+    /// Registers a `CUstream` (a `cudaStream_t` is the same); null is the default stream.
     ///
     /// # Safety
     /// It has to be a stream of this device's context, and to live until it is closed here or the
@@ -149,7 +149,7 @@ impl CudaDevice {
         self.inner.streams.add(Stream::Foreign(Opaque(stream.expose_provenance())))
     }
 
-    /// Forgets a stream. What is enqueued on it still runs; its name is refused from now on.
+    /// Forgets a stream. Work enqueued on it still runs; its name is refused from now on.
     ///
     /// # Errors
     /// If the stream is none of this device's.
@@ -168,7 +168,8 @@ impl CudaDevice {
         unsafe { self.inner.context.driver.synchronize() }
     }
 
-    /// How much of the device's memory is free now, whoever has the rest, and how much there is.
+    /// The free memory of the device, and its total memory. Memory used by other processes is not
+    /// free.
     ///
     /// # Errors
     /// If the driver refuses.
@@ -189,9 +190,9 @@ impl CudaDevice {
         self.inner.shareable
     }
 
-    /// The books' entry for memory that the driver has given out.
+    /// Adds memory that the driver has created to the registry.
     pub(crate) fn enter_memory(&self, handle: u64, len: Bytes) -> CudaMemory {
-        let key = self.inner.books().add_memory(handle, len.value());
+        let key = self.inner.registry().add_memory(handle, len.value());
         CudaMemory { device: self.inner.id, key }
     }
 
@@ -199,30 +200,30 @@ impl CudaDevice {
     #[cfg(unix)]
     pub(crate) fn handle(&self, memory: &CudaMemory) -> Result<u64, CudaError> {
         self.same(memory.device, "memory")?;
-        self.inner.books().handle(memory.key)
+        self.inner.registry().handle(memory.key)
     }
 
     /// Whether a length is one of memory.
     pub(crate) fn check_length(&self, len: Bytes) -> Result<(), CudaError> {
-        self.inner.books().check_length(len)
+        self.inner.registry().check_length(len)
     }
 
     /// Whether all of `len` bytes from `addr` are mapped.
     pub(crate) fn check_mapped(&self, addr: Addr, len: Bytes) -> Result<(), CudaError> {
-        self.inner.books().is_mapped(addr, len)
+        self.inner.registry().is_mapped(addr, len)
     }
 
     fn same(&self, device: u64, what: &'static str) -> Result<(), CudaError> {
         if device == self.inner.id { Ok(()) } else { Err(CudaError::Foreign { what }) }
     }
 
-    /// Tries again until no mapping that was left over is in the way.
+    /// Repeats the call until no left-over mapping is in the way.
     fn unblocked<T>(
         &self,
-        mut call: impl FnMut(&mut Books) -> Result<T, Blocked>,
+        mut call: impl FnMut(&mut Registry) -> Result<T, Blocked>,
     ) -> Result<T, CudaError> {
         loop {
-            let blocked = call(&mut self.inner.books());
+            let blocked = call(&mut self.inner.registry());
             match blocked {
                 Ok(done) => return Ok(done),
                 Err(Blocked::Refused(error)) => return Err(error),
@@ -262,7 +263,7 @@ impl Device for CudaDevice {
         }
         let _entered = self.enter()?;
         let range = self.inner.reserve(len.value(), align.value())?;
-        self.inner.books().add_range(range);
+        self.inner.registry().add_range(range);
         Ok(CudaRange { device: self.inner.id, base: range.base })
     }
 
@@ -273,11 +274,11 @@ impl Device for CudaDevice {
     fn release(&self, range: CudaRange) -> Result<(), Refused<CudaRange, CudaError>> {
         let released = self.same(range.device, "range").and_then(|()| {
             let _entered = self.enter()?;
-            let entry = self.unblocked(|books| books.release(range.base))?;
+            let entry = self.unblocked(|registry| registry.release(range.base))?;
             let (start, len) = entry.reserved;
             self.inner
                 .free_addresses(start, len)
-                .inspect_err(|_| self.inner.books().add_range(entry))
+                .inspect_err(|_| self.inner.registry().add_range(entry))
         });
         released.map_err(|error| Refused { resource: range, error })
     }
@@ -296,10 +297,10 @@ impl Device for CudaDevice {
     fn destroy(&self, memory: CudaMemory) -> Result<(), Refused<CudaMemory, CudaError>> {
         let destroyed = self.same(memory.device, "memory").and_then(|()| {
             let _entered = self.enter()?;
-            let handle = self.unblocked(|books| books.destroy(memory.key))?;
-            // SAFETY: the handle is live, and given up once: the books forget it below.
+            let handle = self.unblocked(|registry| registry.destroy(memory.key))?;
+            // SAFETY: the handle is live, and released once: the registry drops it below.
             unsafe { self.inner.context.driver.release(handle) }?;
-            self.inner.books().destroyed(memory.key);
+            self.inner.registry().destroyed(memory.key);
             Ok(())
         });
         destroyed.map_err(|error| Refused { resource: memory, error })
@@ -310,19 +311,19 @@ impl Device for CudaDevice {
         memory.iter().try_for_each(|memory| self.same(memory.device, "memory"))?;
         let _entered = self.enter()?;
         let keys: Vec<u64> = memory.iter().map(|memory| memory.key).collect();
-        let pieces = self.unblocked(|books| books.map(range.base, at, &keys))?;
+        let pieces = self.unblocked(|registry| registry.map(range.base, at, &keys))?;
         self.inner.map(&pieces)
     }
 
     fn unmap(&self, range: &CudaRange, at: Bytes, len: Bytes) -> Result<(), CudaError> {
         self.same(range.device, "range")?;
         let _entered = self.enter()?;
-        let place = self.inner.books().unmap(range.base, at, len)?;
+        let place = self.inner.registry().unmap(range.base, at, len)?;
         let unmapped = self.inner.unmap(place);
-        let mut books = self.inner.books();
+        let mut registry = self.inner.registry();
         match &unmapped {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.mapped(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.mapped(place),
         }
         unmapped
     }

@@ -1,4 +1,4 @@
-//! What CUDA devices there are, and why not.
+//! Discovery of CUDA devices, with the reason if there are none.
 
 use std::ffi::{CStr, c_char};
 use std::fs::OpenOptions;
@@ -25,17 +25,17 @@ pub struct Discovery {
     pub driver: Option<DriverVersion>,
     /// The devices, by their numbers.
     pub devices: Vec<DeviceInfo>,
-    /// Why there are none, or not all.
+    /// Why there is no device, or why some are missing.
     pub trouble: Option<CudaError>,
 }
 
-/// A CUDA device, as it can be seen without using it.
+/// Properties of a CUDA device that can be read without a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// The number to open it by.
+    /// Its ordinal, for [`CudaDevice::open`](crate::CudaDevice::open).
     pub ordinal: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its memory.
     pub memory: Bytes,
@@ -47,8 +47,8 @@ pub struct DeviceInfo {
     pub shareable: bool,
 }
 
-/// Looks for CUDA devices. Makes no context, so it takes none of their memory. Never fails: why there
-/// is nothing is part of the answer.
+/// Looks for CUDA devices. Makes no context, so it takes none of their memory. Never fails: the
+/// reason for an empty list is part of the answer.
 #[must_use]
 pub fn discover() -> Discovery {
     let mut found = Discovery { driver: None, devices: Vec::new(), trouble: None };
@@ -70,7 +70,8 @@ fn look(found: &mut Discovery) -> Result<(), CudaError> {
     Ok(())
 }
 
-/// Starts the driver. One that may not open its device file says only that there is no device.
+/// Initialises the driver. A driver that may not open its device file reports only that there is no
+/// device, so the file is checked as well.
 pub(crate) fn start(driver: &Driver) -> Result<(), CudaError> {
     driver.start().map_err(|error| {
         explain(error, || OpenOptions::new().read(true).write(true).open(CONTROL).map(drop))

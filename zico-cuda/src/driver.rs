@@ -18,7 +18,7 @@ use crate::error::{CudaError, DriverVersion};
 /// name; the plain symbols are the interface of CUDA 3.
 macro_rules! functions {
     ($($name:ident = $symbol:literal ($($arg:ident: $type:ty),*);)*) => {
-        /// The driver's functions. As many as there are devices share one table.
+        /// The driver's functions. All devices share one table.
         pub(crate) struct Driver {
             $($name: unsafe extern "C" fn($($type),*) -> u32,)*
             costs: Costs,
@@ -30,7 +30,8 @@ macro_rules! functions {
         }
 
         impl Driver {
-            /// Finds all functions in the library, which has to be there, or the first that is not.
+            /// Resolves all functions in the library, which has to be present; or returns the first
+            /// that is missing.
             fn resolve() -> Result<Self, &'static str> {
                 // SAFETY: loading the library runs its initialisers, as a CUDA program does. It is
                 // there, so this does not panic.
@@ -47,7 +48,7 @@ macro_rules! functions {
                 })
             }
 
-            /// What each function has cost since the last time.
+            /// The cost of each function since the last reading.
             pub(crate) fn take_costs(&self) -> Vec<CallCost> {
                 let costs = [$(self.costs.$name.take($symbol),)*];
                 costs.into_iter().filter(|cost| cost.calls > 0).collect()
@@ -125,7 +126,7 @@ functions! {
 }
 
 impl Driver {
-    /// The driver of this machine. Found once; that there is none is found once as well.
+    /// The driver of this machine. It is looked for once, also if there is none.
     pub(crate) fn get() -> Result<&'static Self, CudaError> {
         static DRIVER: OnceLock<Result<Driver, CudaError>> = OnceLock::new();
         DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -139,7 +140,7 @@ impl Driver {
         Self::resolve().map_err(|symbol| CudaError::DriverTooOld { symbol, version: old_version() })
     }
 
-    /// Starts the driver, as often as one likes.
+    /// Initialises the driver; may be called any number of times.
     pub(crate) fn start(&self) -> Result<(), CudaError> {
         // SAFETY: the flags have to be zero.
         unsafe { self.init(0) }
@@ -159,7 +160,7 @@ impl Driver {
         Ok(value)
     }
 
-    /// What a code is called and means, in the driver's own words.
+    /// The name and the description of a code, from the driver.
     #[cold]
     fn error(&self, call: &'static str, code: u32) -> CudaError {
         if code == NOT_READY {
@@ -189,7 +190,14 @@ impl Driver {
     }
 }
 
-/// The version, of a driver that lacks functions.
+/// The costs of calls since the last call of this function, by function of the driver; only those
+/// that were called. Empty without a driver.
+#[must_use]
+pub fn take_call_costs() -> Vec<CallCost> {
+    Driver::get().map(Driver::take_costs).unwrap_or_default()
+}
+
+/// The version of a driver that lacks functions.
 fn old_version() -> Option<DriverVersion> {
     type Function = unsafe extern "C" fn(*mut c_int) -> u32;
     let mut version = 0;

@@ -1,4 +1,4 @@
-//! What goes wrong with a CUDA device.
+//! Errors of a CUDA device.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ impl fmt::Display for DriverVersion {
     }
 }
 
-/// What goes wrong with a CUDA device: the driver's refusals, and breaches of the contract of
-/// [`Device`](zico_core::Device) that are found before the driver is asked.
+/// An error of a CUDA device: a result code of the driver, or a breach of the contract of
+/// [`Device`](zico_core::Device) found before the driver is called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
@@ -70,9 +70,9 @@ pub enum CudaError {
         call: &'static str,
         /// Its result.
         code: u32,
-        /// What CUDA calls that.
+        /// Its name in CUDA.
         name: &'static str,
-        /// What CUDA says of it.
+        /// Its description by CUDA.
         text: &'static str,
     },
     /// A length or an offset is no multiple of the granularity, or a length is nothing.
@@ -139,7 +139,7 @@ pub enum CudaError {
         /// What kind of handle.
         what: &'static str,
     },
-    /// Memory was to be exported that cannot be: the device was opened without
+    /// The memory cannot be exported: the device was opened without
     /// [`shareable`](crate::Options::shareable), or cannot do it.
     #[error("the device's memory was not made to be shared with other processes")]
     NotShareable,
@@ -168,8 +168,8 @@ impl DeviceError for CudaError {
     }
 }
 
-/// The class of a `CUresult`, by what `cuda.h` says of each. A code that is not listed there, or that
-/// says nothing of what helps, ends all use of the device: nothing can be relied on then.
+/// The class of a `CUresult`, by its description in `cuda.h`. A code that is not listed, or whose
+/// description does not say how to recover, counts as a lost device.
 fn class_of(code: u32) -> Class {
     match code {
         // OUT_OF_MEMORY

@@ -1,10 +1,9 @@
-//! Events, which are used again.
+//! Events and their reuse.
 //!
-//! A pool records an event for each batch of memory that is given up, so making and destroying one
-//! each time would be two more driver calls. An event that nobody needs any more may be recorded
-//! anew: a stream that was told to wait for it waits for what it stood for then ("uses the most
-//! recently captured state at the time of the API call": `cuEventRecord` in the driver's
-//! documentation).
+//! A pool records an event for each batch of freed memory, so creating and destroying one each time
+//! would be two more driver calls. An unused event can be recorded again: a stream that was told to
+//! wait for it waits for the work captured at that time ("uses the most recently captured state at
+//! the time of the API call": `cuEventRecord` in the driver's documentation).
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ impl Drop for CudaEvent {
     }
 }
 
-/// An event to record, used before or new. The context is current.
+/// A reused or new event. The context is current.
 pub(crate) fn take(inner: &Arc<Inner>, context: &Context) -> Result<CudaEvent, CudaError> {
     let spare = inner.spare_events().pop();
     let raw = match spare {

@@ -1,4 +1,5 @@
-//! What handles on a device share, and the driver's calls on memory, each with its part of the books.
+//! The state that handles on a device share, and the driver's calls on memory with their updates of
+//! the registry.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -6,9 +7,10 @@ use std::time::Instant;
 use zico_core::{Bytes, Caps};
 
 use crate::abi::{AccessDesc, Opaque};
-use crate::books::{Books, Place, Range};
 use crate::context::Context;
 use crate::error::CudaError;
+use crate::registry::{Place, Registry, Reservation};
+use crate::retry::retry_once;
 use crate::streams::Streams;
 
 pub(crate) struct Inner {
@@ -16,33 +18,33 @@ pub(crate) struct Inner {
     pub(crate) caps: Caps,
     pub(crate) shareable: bool,
     pub(crate) started: Instant,
-    pub(crate) books: Mutex<Books>,
+    pub(crate) registry: Mutex<Registry>,
     pub(crate) streams: Streams,
     pub(crate) spare_events: Mutex<Vec<Opaque>>,
-    /// Last, because what is of a context goes before it.
+    /// Last, because fields drop in order and everything in a context goes before the context.
     pub(crate) context: Context,
 }
 
 impl Inner {
-    /// A thread that panicked while it held the lock did so between two whole entries.
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A poisoned lock is used: no panic can happen within an update.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn spare_events(&self) -> MutexGuard<'_, Vec<Opaque>> {
         self.spare_events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves addresses. A driver may take the alignment for a wish; then a longer range is
-    /// reserved, in which there is an aligned one.
-    pub(crate) fn reserve(&self, len: u64, align: u64) -> Result<Range, CudaError> {
+    /// Reserves addresses. If the driver ignores the alignment, a longer range is reserved and an
+    /// aligned part of it used.
+    pub(crate) fn reserve(&self, len: u64, align: u64) -> Result<Reservation, CudaError> {
         let base = self.reserve_addresses(len, align)?;
-        let range = Range { base, len, reserved: (base, len) };
+        let range = Reservation { base, len, reserved: (base, len) };
         if base.is_multiple_of(align) {
             return Ok(range);
         }
-        // What is not taken back now is when the device ends.
-        self.free_addresses(base, len).inspect_err(|_| self.books().add_range(range))?;
+        // What cannot be released now is released with the device.
+        self.free_addresses(base, len).inspect_err(|_| self.registry().add_range(range))?;
         let Some(longer) = len.checked_add(align) else {
             return Err(CudaError::BeyondRange {
                 at: Bytes::new(align),
@@ -51,7 +53,7 @@ impl Inner {
             });
         };
         let start = self.reserve_addresses(longer, 0)?;
-        Ok(Range { base: start.next_multiple_of(align), len, reserved: (start, longer) })
+        Ok(Reservation { base: start.next_multiple_of(align), len, reserved: (start, longer) })
     }
 
     fn reserve_addresses(&self, len: u64, align: u64) -> Result<u64, CudaError> {
@@ -62,23 +64,23 @@ impl Inner {
     }
 
     pub(crate) fn free_addresses(&self, start: u64, len: u64) -> Result<(), CudaError> {
-        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the books say.
+        // SAFETY: exactly this was reserved, and nothing is mapped in it, as the registry says.
         unsafe { self.context.driver.free_addresses(start, size(len)) }
     }
 
-    /// Maps pieces of memory where the books have places for them, side by side: all or none. Access is
-    /// given once for all of them.
+    /// Maps pieces of memory at the addresses that the registry has set aside, side by side: all or
+    /// none. Access is given once for all of them.
     pub(crate) fn map(&self, pieces: &[(Place, u64)]) -> Result<(), CudaError> {
         let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else {
             return Ok(());
         };
         let Context { driver, device, .. } = self.context;
         for (i, &(place, handle)) in pieces.iter().enumerate() {
-            // SAFETY: the place lies in a range of ours and is free, as the books say; the handle is
-            // live and of this length. The flags have to be zero.
+            // SAFETY: the place lies in a range of ours and is free, as the registry says; the
+            // handle is live and of this length. The flags have to be zero.
             let mapped = unsafe { driver.map(place.start, size(place.len), 0, handle, 0) };
             if let Err(error) = mapped {
-                self.books().unmapped(place.up_to(last));
+                self.registry().unmapped(place.up_to(last));
                 if let Some(&(before, _)) = pieces[..i].last() {
                     self.take_back(first.up_to(before));
                 }
@@ -93,82 +95,76 @@ impl Inner {
             self.take_back(all);
             return Err(error);
         }
-        self.books().mapped(all);
+        self.registry().mapped(all);
         Ok(())
     }
 
-    /// Undoes mappings that have been made. What cannot be undone now is left over.
+    /// Removes mappings again. Those that cannot be removed now are left over.
     fn take_back(&self, place: Place) {
         let back = self.unmap(place);
-        let mut books = self.books();
+        let mut registry = self.registry();
         match back {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.left_over(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.left_over(place),
         }
     }
 
     /// One call, also for several mappings side by side, as in NVIDIA's samples
     /// (`simpleFreeMultiDeviceMmap`): so it fails as a whole.
     pub(crate) fn unmap(&self, place: Place) -> Result<(), CudaError> {
-        // SAFETY: the place is that of whole mappings, as the books say. That no enqueued work uses
-        // them is the contract of the caller; the driver reports work that does as a fault of the
-        // device. No host memory is concerned: nothing in Rust refers to these addresses.
+        // SAFETY: the place is that of whole mappings, as the registry says. That no enqueued work
+        // uses them is the contract of the caller; the driver reports work that does as a fault of
+        // the device. No host memory is concerned: nothing in Rust refers to these addresses.
         unsafe { self.context.driver.unmap(place.start, size(place.len)) }
     }
 
     /// Takes a left-over mapping away.
     pub(crate) fn take_away(&self, place: Place) -> Result<(), CudaError> {
-        if !self.books().claim_left_over(place) {
+        if !self.registry().claim_left_over(place) {
             return Ok(());
         }
         let gone = self.unmap(place);
-        let mut books = self.books();
+        let mut registry = self.registry();
         match &gone {
-            Ok(()) => books.unmapped(place),
-            Err(_) => books.left_over(place),
+            Ok(()) => registry.unmapped(place),
+            Err(_) => registry.left_over(place),
         }
         gone
     }
 }
 
 impl Drop for Inner {
-    /// Gives back what can be. Nobody is left to be told of a failure.
+    /// Releases everything that can be released. There is no caller left to report an error to.
     fn drop(&mut self) {
-        let Ok(entered) = again(|| self.context.enter()) else { return };
+        let Ok(entered) = retry_once(|| self.context.enter()) else { return };
         let driver = self.context.driver;
-        let (mappings, memories, ranges) = self.books().take_all();
+        let (mappings, memories, ranges) = self.registry().take_all();
         if !mappings.is_empty() {
-            // Work may still use what somebody has left behind.
-            // SAFETY: the context is current.
-            let _ = again(|| unsafe { driver.synchronize() });
+            // Enqueued work may still use memory that was not freed. SAFETY: the context is
+            // current.
+            let _ = retry_once(|| unsafe { driver.synchronize() });
         }
         for place in mappings {
-            let _ = again(|| self.unmap(place));
+            let _ = retry_once(|| self.unmap(place));
         }
         for handle in memories {
-            // SAFETY: the handle is live, and taken out of the books.
-            let _ = again(|| unsafe { driver.release(handle) });
+            // SAFETY: the handle is live, and taken out of the registry.
+            let _ = retry_once(|| unsafe { driver.release(handle) });
         }
         for (start, len) in ranges {
-            let _ = again(|| self.free_addresses(start, len));
+            let _ = retry_once(|| self.free_addresses(start, len));
         }
         for event in std::mem::take(&mut *self.spare_events()) {
-            // SAFETY: the event is live and nobody's: all that are in use keep this value alive.
-            let _ = again(|| unsafe { driver.event_destroy(event) });
+            // SAFETY: the event is live and unused: events in use keep this value alive.
+            let _ = retry_once(|| unsafe { driver.event_destroy(event) });
         }
         self.streams.clear();
         drop(entered);
     }
 }
 
-/// For the last chance to do something: a call that has failed may succeed when it is repeated, and a
-/// failed one has changed nothing.
-pub(crate) fn again<T>(call: impl Fn() -> Result<T, CudaError>) -> Result<T, CudaError> {
-    call().or_else(|_| call())
-}
-
-/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost; elsewhere
-/// the driver refuses what does not fit.
+/// A length as the driver takes it. On the 64-bit systems that CUDA runs on nothing is lost;
+/// elsewhere the driver refuses what does not fit.
 pub(crate) fn size(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }

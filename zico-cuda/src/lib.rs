@@ -1,9 +1,10 @@
 //! The CUDA backend of zico: [`zico_core::Device`] over the driver's virtual memory management.
 //!
-//! Physical memory is made by `cuMemCreate` and reached where `cuMemMap` and `cuMemSetAccess` put it in
-//! a range of `cuMemAddressReserve`; fences are events. One piece of memory may be mapped at several
-//! addresses, on which zico's hand-over without driver calls rests. The driver's library is loaded at
-//! run time ([`cudarc`]), so that this builds everywhere, and says where it finds none ([`discover`]).
+//! Physical memory is made by `cuMemCreate` and reached where `cuMemMap` and `cuMemSetAccess` put
+//! it in a range of `cuMemAddressReserve`; fences are events. One piece of memory may be mapped at
+//! several addresses; so zico hands memory over without driver calls. The driver's library is
+//! loaded at run time ([`cudarc`]): the crate builds on any machine, and [`discover`] says why
+//! there is no device.
 //!
 //! ```no_run
 //! use zico_core::{Bytes, Pool, PoolConfig};
@@ -34,16 +35,15 @@
 //! * Each call runs in the device's context and leaves the calling thread's stack of contexts as it
 //!   was.
 //! * The driver says that it is out of memory when the *device* is, whatever the budget: other
-//!   processes, contexts and libraries take from the same memory. [`CudaDevice::memory_info`] says how
-//!   much is free.
-//! * Whether unmapping waits for the device is not documented. The contract forbids it for work that
-//!   does not use the mapping; the conformance suite on a real device tells.
-//! * Events cannot be recorded on a stream that is being captured into a graph: neither can jobs be
-//!   given or take memory then.
-//! * All `unsafe` of zico is in this crate, where it speaks to the driver.
+//!   processes, contexts and libraries take from the same memory. [`CudaDevice::memory_info`] says
+//!   how much is free.
+//! * Whether unmapping waits for the device is not documented. The contract forbids it for work
+//!   that does not use the mapping; the conformance suite on a real device tells.
+//! * Events cannot be recorded on a stream that is being captured into a graph: jobs cannot
+//!   exchange memory during a capture.
+//! * All `unsafe` of zico is in this crate, at its calls of the driver.
 
 mod abi;
-mod books;
 mod context;
 mod costs;
 mod device;
@@ -53,14 +53,17 @@ mod error;
 mod events;
 mod inner;
 mod probe;
+mod registry;
+mod retry;
 #[cfg(unix)]
 mod share;
 mod streams;
 
-pub use costs::{CallCost, measure_calls, take_call_costs};
+pub use costs::{CallCost, measure_calls};
 pub use cudarc;
 pub use device::{CudaDevice, CudaMemory, CudaRange, Options};
 pub use discover::{DeviceInfo, Discovery, discover};
+pub use driver::take_call_costs;
 pub use error::{CudaError, DriverVersion};
 pub use events::CudaEvent;
 pub use probe::{Pattern, Probe};

@@ -1,7 +1,7 @@
-//! Work for streams: time spent, and patterns written to memory and checked.
+//! Test kernels: they keep a stream busy, and write and check patterns in memory.
 //!
-//! Tests and measurements need work of which they know what it does. It is three kernels in PTX,
-//! which the driver compiles for the device when they are loaded.
+//! Tests and measurements need work with a known effect: three kernels in PTX, which the driver
+//! compiles for the device when they are loaded.
 
 use std::ffi::{CStr, c_void};
 
@@ -10,7 +10,7 @@ use zico_core::{Addr, Bytes, Device, Ticks};
 use crate::abi::Opaque;
 use crate::device::{CudaDevice, CudaMemory, CudaRange};
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 use crate::streams::StreamId;
 
 const IMAGE: &str = concat!(include_str!("probe.ptx"), "\0");
@@ -27,8 +27,8 @@ pub struct Pattern {
     pub addr: Addr,
     /// How many bytes it covers.
     pub len: Bytes,
-    /// From one word to the next: a multiple of 4. With 4 every word is written, with 512 one in each
-    /// 512 bytes.
+    /// From one word to the next: a multiple of 4. With 4 every word is written, with 512 one in
+    /// each 512 bytes.
     pub stride: u32,
     /// Patterns of two seeds differ in every word.
     pub seed: u32,
@@ -55,7 +55,7 @@ pub struct Probe {
     spin: Opaque,
     fill: Opaque,
     check: Opaque,
-    /// The kernels' count; there until the end.
+    /// Device memory for the kernels' counter.
     counter: Option<Counter>,
 }
 
@@ -113,14 +113,14 @@ impl Probe {
     /// Writes a pattern.
     ///
     /// # Errors
-    /// If not all of it is mapped now, the stream is none of the device's, or the driver refuses. That
-    /// it stays mapped until the stream is through is the caller's care: the device reports a fault
-    /// otherwise, and is lost.
+    /// If not all of it is mapped now, the stream is none of the device's, or the driver refuses.
+    /// The caller keeps it mapped until the kernel has finished; otherwise the device reports a
+    /// fault and is lost.
     pub fn fill(&self, stream: StreamId, pattern: Pattern) -> Result<(), CudaError> {
         self.touch(self.fill, stream, pattern)
     }
 
-    /// Counts the words of a pattern that are other ones: [`mismatches`](Self::mismatches).
+    /// Counts the words that differ from a pattern, for [`mismatches`](Self::mismatches).
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
@@ -128,8 +128,8 @@ impl Probe {
         self.touch(self.check, stream, pattern)
     }
 
-    /// Waits for all work on the device, and says how many words of checked patterns were other ones
-    /// since the last time.
+    /// Waits for all work on the device. Returns the number of words that differed from their
+    /// patterns since the last call.
     ///
     /// # Errors
     /// If the driver refuses, or work has failed.
@@ -193,7 +193,8 @@ impl Probe {
         let parameters = parameters.as_mut_ptr();
         // SAFETY: the kernel is live and of the current context, as the stream is. Each parameter
         // points to a value of the size that the kernel declares, and is copied before the call
-        // returns. What the kernel touches is mapped device memory, to which nothing in Rust refers.
+        // returns. What the kernel touches is mapped device memory, to which nothing in Rust
+        // refers.
         unsafe {
             let extra = std::ptr::null_mut();
             let (driver, raw) = (inner.context.driver, stream.raw());
@@ -203,10 +204,10 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// Waits for the work, and gives all back. Nobody is left to be told of a failure: what is not
-    /// taken now is when the device ends.
+    /// Waits for the work and releases everything. There is no caller left to report an error to:
+    /// what cannot be released now is released with the device.
     fn drop(&mut self) {
-        let _ = again(|| self.device.synchronize());
+        let _ = retry_once(|| self.device.synchronize());
         unload(&self.device, self.module);
         if let Some(Counter { range, memory, .. }) = self.counter.take() {
             let _ = self.device.unmap(&range, Bytes::ZERO, self.device.caps().granularity);
@@ -239,9 +240,9 @@ impl Counter {
 }
 
 fn unload(device: &CudaDevice, module: Opaque) {
-    if let Ok(_entered) = again(|| device.enter()) {
-        // SAFETY: the module is live and its context current; no kernel of it runs. Nobody is left to
-        // be told of a failure.
-        let _ = again(|| unsafe { device.inner.context.driver.module_unload(module) });
+    if let Ok(_entered) = retry_once(|| device.enter()) {
+        // SAFETY: the module is live and its context current; no kernel of it runs. There is no
+        // caller left to report an error to.
+        let _ = retry_once(|| unsafe { device.inner.context.driver.module_unload(module) });
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that several processes map: as a file descriptor it goes from one to the other.
+//! Memory shared between processes by file descriptors.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,18 +11,18 @@ use crate::error::CudaError;
 
 /// A device whose physical memory can be handed to other processes.
 ///
-/// The memory exists until every process has unmapped and destroyed it and every descriptor is closed.
-/// Nothing but the caller orders the processes' work on it.
+/// The memory exists until every process has unmapped and destroyed it and every descriptor is
+/// closed. The caller has to order the processes' work on it.
 pub trait Share: Device {
     /// A descriptor for a piece of memory, to be sent to another process: as a standard stream of a
     /// child, or over a Unix socket.
     ///
     /// # Errors
-    /// If the device's memory was not made for that, or the device refuses.
+    /// If the device's memory cannot be exported, or the driver refuses.
     fn export(&self, memory: &Self::Memory) -> Result<OwnedFd, Self::Error>;
 
-    /// The memory of `len` bytes behind a descriptor that another process has exported. A descriptor
-    /// does not say the length: whoever sends it has to.
+    /// The memory of `len` bytes behind a descriptor that another process has exported. A
+    /// descriptor does not carry the length; the sender has to pass it.
     ///
     /// # Errors
     /// If the descriptor is none, or the device refuses. That the length is another one is noticed

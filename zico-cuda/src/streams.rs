@@ -1,7 +1,7 @@
-//! The streams that a device knows.
+//! The streams registered with a device.
 //!
-//! A stream is named by a number, not by the driver's pointer: a stream that has been closed, or that
-//! is another device's, is refused instead of handed to a driver that does not check.
+//! A stream is identified by a number, not by the driver's pointer: a closed stream, or one of
+//! another device, is refused instead of passed to a driver that does not check.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::abi::Opaque;
 use crate::driver::Driver;
 use crate::error::CudaError;
-use crate::inner::again;
+use crate::retry::retry_once;
 
 /// Names a stream of a [`CudaDevice`](crate::CudaDevice).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,13 +25,13 @@ impl fmt::Debug for StreamId {
     }
 }
 
-/// A stream, and who ends it.
+/// A stream and its owner.
 pub(crate) enum Stream {
     /// This device, when it closes the stream or ends.
     Own { driver: &'static Driver, raw: Opaque },
     /// `cudarc`, when the last handle on it is gone.
     Cudarc(Arc<cudarc::driver::CudaStream>),
-    /// Whoever has promised that it lives long enough.
+    /// The caller, who has promised that it lives long enough.
     Foreign(Opaque),
 }
 
@@ -48,8 +48,8 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if let Self::Own { driver, raw } = self {
             // SAFETY: the stream was made by this device and nobody else has the handle. What is
-            // enqueued on it still runs. Nobody is left to be told of a failure.
-            let _ = again(|| unsafe { driver.stream_destroy(*raw) });
+            // enqueued on it still runs. There is no caller left to report an error to.
+            let _ = retry_once(|| unsafe { driver.stream_destroy(*raw) });
         }
     }
 }
@@ -71,8 +71,8 @@ impl Streams {
         Self { device, known: RwLock::default() }
     }
 
-    /// The name of a stream: a new one, or, for a stream that is not the device's own, the one that it
-    /// has already.
+    /// The name of a stream: a new one, or, for a stream that is not the device's own, the one that
+    /// it has already.
     pub(crate) fn add(&self, stream: Stream) -> StreamId {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let (raw, own) = (stream.raw(), matches!(stream, Stream::Own { .. }));

@@ -1,5 +1,5 @@
-//! Runs the example that trains two networks: on the driver in software, which does its kernels on the
-//! host, and with whatever driver this machine has.
+//! Runs the example that trains two networks: on the driver in software, which does its kernels on
+//! the host, and with whatever driver this machine has.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 

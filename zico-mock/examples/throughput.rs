@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p zico-mock --example throughput`
 //!
-//! Four streams, each with its own quarter of 8 GiB mapped in 2 MiB units, and 256 live claims of
-//! a few KiB to 7 MiB, a quarter of which span four units. A step gives up the oldest claim, claims its place
-//! anew and enqueues a launch; 32 launches are kept outstanding a stream. Three items a step.
+//! Four streams, each with its own quarter of 8 GiB mapped in 2 MiB units, and 256 live claims of a
+//! few KiB to 7 MiB, a quarter of which span four units. A step gives up the oldest claim, claims
+//! its place anew and enqueues a launch; 32 launches are kept outstanding a stream. Three items a
+//! step.
 
 use std::collections::VecDeque;
 use std::error::Error;

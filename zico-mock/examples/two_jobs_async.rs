@@ -1,8 +1,8 @@
 //! Two jobs as tasks of one thread, on an executor of a few lines that needs no std.
 //!
-//! `begin_async` and `alloc_async` are plain futures: no executor is assumed, no timer and no thread.
-//! What an executor has to do beside polling them is to look at the device when all tasks sleep, since
-//! a device passes fences without telling anybody: that is [`Pool::poll`].
+//! `begin_async` and `alloc_async` are plain futures: no executor is assumed, no timer and no
+//! thread. What an executor has to do beside polling them is to look at the device when all tasks
+//! sleep, since a device passes fences without telling anybody: that is [`Pool::poll`].
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -38,7 +38,7 @@ mod executor {
 
     type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
-    /// Runs tasks until all are done. When all of them sleep, `idle` is to let the device go on, and
+    /// Runs tasks until all are done. When all of them sleep, `idle` has to advance the device, and
     /// all are looked at again: they may wait for the device rather than for the pool.
     pub(crate) fn run<'t>(tasks: impl IntoIterator<Item = Task<'t>>, mut idle: impl FnMut()) {
         let awake = |task| (task, Arc::new(Flag(AtomicBool::new(true))));

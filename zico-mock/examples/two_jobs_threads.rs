@@ -1,8 +1,8 @@
 //! Two jobs on threads of their own, in less memory than the two would take one beside the other.
 //!
-//! Each thread blocks where it has to wait: for the start of an iteration, where the waves would not
-//! fit together, and for memory that the other job has yet to give up. The mock's virtual time is
-//! driven by a third thread, as a real device would run by itself.
+//! Each thread blocks where it has to wait: for the start of an iteration, where the waves would
+//! not fit together, and for memory that the other job has yet to give up. The mock's virtual time
+//! is driven by a third thread, as a real device would run by itself.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,10 +53,10 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Up through the forward pass, down through the backward pass, so many times.
+/// Up through the forward pass, down through the backward pass, once per iteration.
 fn train(device: &MockDevice, stream: MockStream, job: &Job<MockDevice>) -> Result<(), AnyError> {
-    // `alloc` may be refused for now here as well: while the other job's first iteration runs nobody
-    // knows what it will come to take.
+    // `alloc` may be refused for now here as well: while the other job's first iteration runs
+    // nobody knows what it will come to take.
     let request = Request::new(Bytes::mib(32), Lifetime::Persistent);
     let weights = job.alloc_blocking(request, LOOK)?;
     for _ in 0..ITERATIONS {

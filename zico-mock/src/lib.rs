@@ -2,7 +2,7 @@
 //!
 //! [`MockDevice`] is a [`Device`](zico_core::Device) that keeps the whole contract, in virtual time
 //! and on any machine. Streams run launches, which contend for the device as kernels do; memory is
-//! numbers. An *oracle* watches who owns which physical byte in device order, and writes down every
+//! numbers. An *oracle* tracks the owner of each physical byte in device order, and records every
 //! [`Violation`]: memory reused before the device has passed the work that used it, two owners of a
 //! byte, whether through one address or through two, use of unmapped memory, more memory than the
 //! budget. Everything is deterministic.
@@ -67,27 +67,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod bundled;
-mod clock;
 mod device;
-mod error;
-mod faulty;
-mod handles;
-mod memory;
-mod operation;
-mod oracle;
 pub mod policy;
 pub mod replay;
-mod timeline;
 pub mod trace;
-mod violation;
 
-pub use clock::Utilisation;
-pub use device::MockDevice;
-pub use error::MockError;
-pub use faulty::{FaultPlan, Faulty, FaultyError};
-pub use handles::{Claim, MockConfig, MockEvent, MockMemory, MockRange, MockStream};
-pub use memory::Usage;
-pub use operation::{Calls, Operation, Operations};
-pub use oracle::Access;
-pub use violation::{Owner, Violation, ViolationKind};
+pub use device::{
+    Access, Calls, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError,
+    MockEvent, MockMemory, MockRange, MockStream, Operation, Operations, Owner, Usage, Utilisation,
+    Violation, ViolationKind,
+};
+pub use trace::bundled;

@@ -1,5 +1,5 @@
-//! The bundled traces have the figures that were taken from the recordings when they were made, by
-//! the program that made them and not by the importer.
+//! The bundled traces have the figures of their recordings. The recorder computed these figures,
+//! not the importer.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use zico_core::{Bytes, Lifetime};
@@ -202,7 +202,8 @@ fn unknown_names_are_answered_with_the_known_ones() {
     assert!(error.to_string().contains("resnet50, unet, whisper-tiny, carry"), "{error}");
 }
 
-/// The job that carries its loss over: one of 8 MiB, which the next iteration frees once it has its own.
+/// The job that carries its loss over: one of 8 MiB, which the next iteration frees once it has its
+/// own.
 #[test]
 fn what_was_made_does_what_it_was_made_for() {
     assert_eq!(bundled::made().collect::<Vec<_>>(), ["carry"]);

@@ -1,5 +1,5 @@
-//! Runs the examples that the book shows. Cargo builds them before the tests of the package, unless
-//! only some of these are asked for.
+//! Runs the examples of the book. Cargo builds them before the tests of the package, unless only
+//! some of these are asked for.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use std::fs::metadata;

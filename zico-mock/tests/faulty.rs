@@ -1,4 +1,4 @@
-//! Failures by plan: which call fails, that nothing is lost, and that the same seed fails the same.
+//! Fault plans: the right call fails, nothing is lost, and the same seed gives the same failures.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use zico_core::{Bytes, Class, Device, DeviceError};

@@ -1,4 +1,4 @@
-//! The rules of memory: what the mock refuses, with which error, and that it then changes nothing.
+//! Memory of the mock device: refused calls, their errors, and that they change nothing.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use zico_core::{Bytes, Class, Device, DeviceError, Features};

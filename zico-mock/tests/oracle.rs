@@ -1,4 +1,4 @@
-//! The oracle: each violation by itself, and the legal ways that come close to one.
+//! The oracle: each kind of violation alone, and legal sequences close to it.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use zico_core::{Addr, Bytes, Device, Passed, Ticks};

@@ -1,4 +1,4 @@
-//! Traces: what is accepted as one, what is said of it, and that files bring it back unharmed.
+//! Traces: validation, statistics, and files (round trips and damage).
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -79,8 +79,8 @@ fn blocks_that_cross_iterations_are_named() {
     assert_eq!(small.blocks()[3].lifetime, Lifetime::Transient);
 }
 
-/// A block more in each iteration, made before the backward phase or at the end, that goes when the next
-/// one has come.
+/// A block more in each iteration, made before the backward phase or at the end, that goes when the
+/// next one has come.
 #[test]
 fn a_job_may_be_made_to_carry_a_block_over() {
     let short = |trace: &Trace| {
@@ -375,7 +375,7 @@ fn bombs_are_defused() {
     assert_eq!(malformed(&promise), (9, 0, Malformed::Length { length: u64::MAX >> 1 }));
 }
 
-/// Neither is read beyond what a description may take, nor written so that nobody could read it.
+/// Neither is read beyond what a description may take, nor written so that it could not be read.
 #[test]
 fn names_and_provenances_have_an_end() {
     let described = |name: usize, provenance: usize| {

@@ -1,5 +1,5 @@
-//! What the machine takes for the least that an allocator can do: a plan that fits costs a compare and an
-//! add, finding a block and its neighbour costs two loads that nothing has brought near.
+//! Lower bounds of this machine for an allocator: following a plan costs a compare and an add;
+//! finding a block and its neighbour costs two loads that miss the cache.
 
 use std::hint::black_box;
 
@@ -24,7 +24,7 @@ pub(crate) fn compare_and_add() -> Outcome<Runs> {
     })
 }
 
-/// Loads each of which says where the next one is, all over so many bytes.
+/// Dependent loads, spread over this many bytes.
 pub(crate) fn loads(bytes: usize) -> Outcome<Runs> {
     const LINE: usize = 16;
     let lines = bytes / (4 * LINE);

@@ -1,4 +1,4 @@
-//! What zico costs in time, beside its peers, in one run:
+//! The time that zico and its peers take, in one run:
 //!
 //! ```text
 //! cargo bench -p zico-bench --bench speed               # everything

@@ -1,7 +1,7 @@
-//! How it is measured. The machine is shared and noisy, and what counts are ratios. So all that is held
-//! against each other takes turns: in each round everybody plays two short turns to warm up and another one by the
-//! clock, and a figure is the median over the rounds. (criterion and divan measure one after the other; what
-//! another process does meanwhile then shows as a difference.)
+//! The method of measurement. The machine is shared and noisy, and the results are ratios. So the
+//! candidates take turns: in each round each of them runs two short turns to warm up and one that
+//! is timed. A figure is the median over the rounds. (criterion and divan measure candidates one
+//! after the other, so the load by other processes would show as a difference.)
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use zico_bench::speed::{Allocator, Op, Outcome, Workload};
 
 use crate::player::{Nothing, Player, Plays};
 
-/// Who takes longer than this to warm up is measured as it is by then: it only gets slower.
+/// A candidate that takes longer than this to warm up is measured as it is; it only gets slower.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Turns that warm up.
@@ -35,13 +35,13 @@ enum Fate {
     Full,
 }
 
-/// What came of it, in nanoseconds.
+/// The result, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     pub(crate) name: &'static str,
     /// A pair, without the loop.
     pub(crate) median: Option<f64>,
-    /// Half of the rounds lie within this of each other.
+    /// The interquartile range over the rounds.
     pub(crate) spread: f64,
     /// It was too slow to be warmed up.
     pub(crate) at_least: bool,
@@ -80,7 +80,7 @@ impl<'a> Contender<'a> {
         self.workload.turn(self.turn - 1)
     }
 
-    /// Brings back to the caches what others have driven out.
+    /// Warms the caches, which other candidates have used.
     fn warm(&mut self) -> bool {
         (0..WARMING).all(|_| {
             let ops = self.next();
@@ -117,7 +117,7 @@ impl<'a> Contender<'a> {
         Some((at(50), at(99)))
     }
 
-    /// What it comes to when the loop takes so long.
+    /// The figures without the time of the loop.
     fn figures(mut self, idle: f64, clock: u64) -> Figures {
         self.times.sort_by(f64::total_cmp);
         let mut figures =
@@ -139,7 +139,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Lets all of them play so many rounds.
+/// Runs all candidates for a number of rounds.
 pub(crate) fn compare(
     workload: &Workload,
     mut contenders: Vec<Contender<'_>>,
@@ -160,7 +160,7 @@ pub(crate) fn pairs(ops: &[Op]) -> f64 {
     ops.iter().filter(|op| matches!(op, Op::Alloc { .. })).count() as f64
 }
 
-/// What is put down for an allocation that takes no time.
+/// The figure noted for an allocation that takes no measurable time.
 fn idle_clock() -> u64 {
     let clock = quanta::Clock::new();
     let mut times: Vec<u64> = (0..10_000)

@@ -1,4 +1,4 @@
-//! What the rest of zico costs: leases, iterations, decisions, plans, files, replays.
+//! The time of the other paths of zico: leases, iterations, decisions, plans, files, replays.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,7 +19,7 @@ use zico_plan::Planner;
 pub(crate) struct Runs(Vec<f64>);
 
 impl Runs {
-    /// `count` runs; each says what it has done so many times.
+    /// `count` runs; each returns the number of operations that it has done.
     pub(crate) fn of(count: usize, mut run: impl FnMut() -> Outcome<usize>) -> Outcome<Self> {
         run()?;
         let mut times = Vec::with_capacity(count);
@@ -74,7 +74,7 @@ pub(crate) fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Blocks of so many whole pages come, and go: what one of them takes to come, and to go.
+/// Blocks of whole pages: the time of an allocation and of a free.
 fn lease(pages: u64) -> Outcome<[Runs; 2]> {
     const REGION: u64 = 2 << 20;
     const BLOCKS: u64 = 64;
@@ -139,7 +139,8 @@ fn turn(others: usize) -> Outcome<Runs> {
     })
 }
 
-/// One job asks, all others run, each somewhere in its iteration; under half the sum of their peaks.
+/// One job asks while all others run, at different points of their iterations, under half the sum
+/// of their peaks.
 fn decision(count: usize) -> Outcome<Runs> {
     let recorded: Vec<Arc<Profile>> = bundled::names().map(profile).collect::<Outcome<_>>()?;
     let mut jobs: Vec<Tenant> = (0..count)
@@ -162,7 +163,8 @@ fn decision(count: usize) -> Outcome<Runs> {
     })
 }
 
-/// What a recorded job's iterations take when it is alone, on a device that works as long as recorded.
+/// What a recorded job's iterations take when it is alone, on a device that works as long as
+/// recorded.
 fn profile(name: &str) -> Outcome<Arc<Profile>> {
     let trace = bundled::open(name)?;
     let pool = pool(2 << 20, 16 << 30)?;
@@ -209,7 +211,7 @@ fn replayed() -> Outcome<Runs> {
     })
 }
 
-/// Three digits that count, with the unit.
+/// Three significant digits, with the unit.
 fn time(nanos: f64) -> String {
     let (figure, unit) = match nanos {
         ..1e3 => (nanos, "ns"),

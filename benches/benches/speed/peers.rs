@@ -1,4 +1,4 @@
-//! Peers whose metadata lies elsewhere: made for memory that the host cannot reach, or able to.
+//! Peers that keep their metadata outside the managed memory, as device memory requires.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use zico_bench::speed::Allocator;
 pub(crate) struct Offset(offset_allocator::Allocator<u32>);
 
 impl Offset {
-    /// Of so many granules, for so many blocks and the holes between them.
+    /// With a number of granules, for a number of blocks and the holes between them.
     pub(crate) fn new(granules: u32, blocks: u32) -> Self {
         Self(offset_allocator::Allocator::with_max_allocs(granules, 2 * blocks + 1024))
     }

@@ -1,4 +1,4 @@
-//! The loop that plays a workload, the same for every allocator.
+//! The loop that runs a workload, the same for every allocator.
 
 use std::hint::black_box;
 
@@ -13,11 +13,11 @@ pub(crate) struct Player<A: Allocator> {
     clock: quanta::Clock,
 }
 
-/// Plays operations, whatever the allocator. False if one was refused.
+/// Runs operations on any allocator. False if one was refused.
 pub(crate) trait Plays {
     fn play(&mut self, ops: &[Op]) -> bool;
 
-    /// The same, and puts down the nanoseconds that each allocation takes.
+    /// The same, and records the nanoseconds of each allocation.
     fn play_timed(&mut self, ops: &[Op], times: &mut Vec<u64>) -> bool;
 }
 
@@ -63,7 +63,7 @@ impl<A: Allocator> Plays for Player<A> {
     }
 }
 
-/// No allocator: what the loop costs.
+/// No allocator: the time of the loop.
 pub(crate) struct Nothing;
 
 impl Allocator for Nothing {
@@ -81,7 +81,8 @@ impl Allocator for Nothing {
     }
 }
 
-/// An allocator behind an uncontended spin lock, taken by each call: as zico is, which threads share.
+/// An allocator behind an uncontended spin lock, taken by each call: as zico, whose jobs are shared
+/// by threads.
 pub(crate) struct Locked<A>(pub(crate) SpinMutex<A>);
 
 impl<A: Allocator> Allocator for Locked<A> {

@@ -1,7 +1,7 @@
-//! Peers that keep their metadata in the memory itself. The host cannot reach a device's memory, so
-//! who wants to use one of these for that manages a *shadow*: host addresses, 32 bytes for each granule of
-//! 512 bytes, of which only what the allocator writes to is ever backed. Alignment is left to what
-//! each is fastest with.
+//! Peers that keep their metadata in the memory itself. The host cannot access a device's memory,
+//! so these allocators manage a *shadow*: host addresses, 32 bytes for each granule of 512 bytes,
+//! backed by memory only where the allocator writes. Each uses the alignment with which it is
+//! fastest.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
@@ -40,8 +40,9 @@ impl Shadow {
 
     /// All of it, for an allocator that is dropped before the shadow is.
     fn memory(&mut self) -> &'static mut [MaybeUninit<u8>] {
-        // SAFETY: the mapping stays where it is while `self` lives, and each allocator here is the field
-        // before its shadow, so it goes first. Nobody else has the bytes: this is called once.
+        // SAFETY: the mapping stays where it is while `self` lives, and each allocator here is the
+        // field before its shadow, so it goes first. Nobody else has the bytes: this is called
+        // once.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len()) }
     }
 }
@@ -101,19 +102,19 @@ impl Talcum {
 }
 
 /// A block, and its granules.
-type Sized = (NonNull<u8>, u32);
+type SizedBlock = (NonNull<u8>, u32);
 
 impl Allocator for Talcum {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         // SAFETY: the size is not zero.
         Some((unsafe { self.inner.allocate(layout(granules)?) }?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.deallocate(handle.as_ptr(), layout) };
@@ -139,15 +140,15 @@ impl LinkedList {
 }
 
 impl Allocator for LinkedList {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         Some((self.inner.allocate_first_fit(layout(granules)?).ok()?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.deallocate(handle, layout) };
@@ -173,15 +174,15 @@ impl Buddy {
 }
 
 impl Allocator for Buddy {
-    type Handle = Sized;
+    type Handle = SizedBlock;
 
     #[inline]
-    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<Sized> {
+    fn alloc(&mut self, granules: u32, _: Lifetime) -> Option<SizedBlock> {
         Some((self.inner.alloc(layout(granules)?).ok()?, granules))
     }
 
     #[inline]
-    fn free(&mut self, (handle, granules): Sized) -> bool {
+    fn free(&mut self, (handle, granules): SizedBlock) -> bool {
         let Some(layout) = layout(granules) else { return false };
         // SAFETY: `handle` comes from `alloc` with this layout; a workload frees it once.
         unsafe { self.inner.dealloc(handle, layout) };

@@ -1,7 +1,7 @@
 //! Two threads, each with a job of its own in one pool, beside one of them alone.
 //!
-//! Threads that are not put on a core for themselves show nothing, so what is compared are the least of
-//! many short turns, alone and together in turns.
+//! Threads that are not put on a core for themselves show nothing, so what is compared are the
+//! least of many short turns, alone and together in turns.
 
 use std::sync::Barrier;
 use std::thread;
@@ -52,7 +52,7 @@ fn row(workload: &Workload, jobs: [Zico; 2], name: &str) -> Outcome<[String; 3]>
     Ok([name.to_owned(), figure(alone), figure(together)])
 }
 
-/// What some turns take: each player is a thread, and all begin at once.
+/// The time of some turns: each player is a thread, and all begin together.
 fn turns(workload: &Workload, players: &mut [Player<Zico>]) -> Vec<f64> {
     let barrier = Barrier::new(players.len());
     let play = |player: &mut Player<Zico>| {

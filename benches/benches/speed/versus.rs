@@ -14,7 +14,7 @@ use crate::shadow::{Buddy, Good, LinkedList, Rlsf, Talcum};
 
 const ROUNDS: usize = 201;
 
-/// Everybody, zico first.
+/// All allocators, zico first.
 fn contenders(workload: &Workload) -> Outcome<Vec<Contender<'_>>> {
     let granules = workload.space / 512;
     let (few, space) = (u32::try_from(granules)?, workload.space);
@@ -34,7 +34,7 @@ fn contenders(workload: &Workload) -> Outcome<Vec<Contender<'_>>> {
     ])
 }
 
-/// Those that are ahead where nothing is searched for, each behind a lock.
+/// The fastest peers without a search, each behind a lock.
 fn locked(workload: &Workload) -> Outcome<Vec<Contender<'_>>> {
     let space = workload.space;
     Ok(vec![
@@ -98,7 +98,8 @@ pub(crate) fn recorded() -> Outcome<()> {
     Ok(())
 }
 
-/// The last iteration of each recorded job again and again, between `begin` and `end`: what a plan is for.
+/// The last iteration of each recorded job again and again, between `begin` and `end`: what a plan
+/// is for.
 pub(crate) fn planned() -> Outcome<()> {
     let mut all = Vec::new();
     for name in bundled::names() {
@@ -149,7 +150,7 @@ fn print(names: &[&str], all: &[Vec<Figures>]) {
     println!("{pairs}");
 }
 
-/// Three digits that count, no more.
+/// Three significant digits.
 pub(crate) fn digits(figure: f64) -> String {
     let places = if figure < 10.0 { 2 } else { usize::from(figure < 100.0) };
     format!("{figure:.places$}")

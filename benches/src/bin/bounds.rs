@@ -1,10 +1,10 @@
-//! The bounds that the documentation gives of single calls, counted: the instructions that one call takes for
-//! n, 4n and 16n regions, pages, streams or allocations, on a device that does nothing. Fails if one grows
-//! faster than it may.
+//! Checks the documented complexity of single calls: counts the instructions of one call for n, 4n
+//! and 16n regions, pages, streams or allocations, on a device that does nothing. Fails if a count
+//! grows faster than documented.
 //!
-//! Counted by valgrind, so the same on a busy machine as on a quiet one. *Of each*: instructions for each of
-//! 16n. *Growth*: the exponent by which the count grows from n to 4n, and from there to 16n: 1 is O(n), 2 is
-//! O(n^2), and n log n some more than 1.
+//! Counted by valgrind, so the same on a busy machine as on a quiet one. *Of each*: instructions
+//! for each of 16n. *Growth*: the exponent by which the count grows from n to 4n, and from there to
+//! 16n: 1 is O(n), 2 is O(n^2), and n log n some more than 1.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin bounds                # needs valgrind; 3 minutes
@@ -20,7 +20,7 @@ use clap::{Parser, ValueEnum};
 use zico_bench::bounds::Call;
 use zico_bench::table::table;
 
-/// The instructions of single calls as they grow with what they are about.
+/// The instructions of single calls, and how they grow with n.
 #[derive(Parser)]
 struct Args {
     /// Which [default: all but the toy]
@@ -35,7 +35,7 @@ struct Args {
     one: Option<usize>,
 }
 
-/// Each n is so many times the one before.
+/// The factor from each n to the next.
 const STEP: usize = 4;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {

@@ -1,12 +1,12 @@
-//! What zico and its peers hold for one recorded job alone: the most held over the most alive, over the
-//! whole run, that is the setup and all recorded iterations; *planned*: in the last one, when it follows a
-//! plan.
+//! What zico and its peers hold for one recorded job alone: the most held over the most alive, over
+//! the whole run, that is the setup and all recorded iterations; *planned*: in the last one, when
+//! it follows a plan.
 //!
-//! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and zico
-//! is told as little as its peers and learns lifetimes. *One arena*: it does not even do that. *On a
-//! device*: with lifetimes, on the mock device, behind which the host runs ahead by 64 launches; what is held
-//! is the physical memory that the pool has created, at its most over eight iterations. The models say in
-//! their modules what they leave out.
+//! *Program order*: the device has passed a free when it is made. *Told sizes only*: the same, and
+//! zico is told as little as its peers and learns lifetimes. *One arena*: it does not even do that.
+//! *On a device*: with lifetimes, on the mock device, behind which the host runs ahead by 64
+//! launches; what is held is the physical memory that the pool has created, at its most over eight
+//! iterations. The models say in their modules what they leave out.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin memory

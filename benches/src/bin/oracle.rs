@@ -1,15 +1,15 @@
-//! How much of what sharing could give does zico get? For some sets of recorded jobs and budgets: the
-//! best that any schedule reaches on the model of [`zico_bench::oracle`], what zico's rule reaches on
-//! the same model, and what zico reaches in a replay.
+//! Zico's throughput against the optimum of sharing. For some sets of recorded jobs and budgets:
+//! the best that any schedule reaches on the model of [`zico_bench::oracle`], what zico's rule
+//! reaches on the same model, and what zico reaches in a replay.
 //!
-//! *best*: exact for two jobs; for three between the bounds given. *first fit*: the time shift on the
-//! model, in the order of asking. *lost*: what it loses against the best (for three jobs against the
-//! bound from above, and so at most). *ahead*: first fit that looks ahead, on the model. *no run-ahead*:
-//! the replay with a host that takes no time and waits for each launch, so that what it leaves out is
-//! draining, coarse profiles and regions that have to be moved. *replay*: the usual
-//! machine without jitter. *beyond*: what the replay loses against first fit on the model. First
-//! iterations are left out: all figures are the difference of two replays of different length. Of each
-//! trace the second iteration is repeated.
+//! *best*: exact for two jobs; for three between the bounds given. *first fit*: the time shift on
+//! the model, in the order of asking. *lost*: what it loses against the best (for three jobs
+//! against the bound from above, and so at most). *ahead*: first fit that looks ahead, on the
+//! model. *no run-ahead*: the replay with a host that takes no time and waits for each launch, so
+//! that what it leaves out is draining, coarse profiles and regions that have to be moved.
+//! *replay*: the usual machine without jitter. *beyond*: what the replay loses against first fit on
+//! the model. First iterations are left out: all figures are the difference of two replays of
+//! different length. Of each trace the second iteration is repeated.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin oracle          # with replays, 2 minutes
@@ -71,8 +71,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What rules lose against the best on the model, over all pairs and budgets. Waves are lowered to 256
-/// steps, as many as zico's profiles have.
+/// What rules lose against the best on the model, over all pairs and budgets. Waves are lowered to
+/// 256 steps, as many as zico's profiles have.
 fn rules() -> Result<(), Box<dyn Error>> {
     let names: Vec<&str> = bundled::names().collect();
     let machine = Machine { jitter: 0.0, ..Machine::default() };

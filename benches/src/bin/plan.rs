@@ -1,17 +1,17 @@
-//! How low the planner gets, and how fast: on the bundled traces, or on MiniMalloc's CSV files.
+//! The planner's heights and times: on the bundled traces, or on MiniMalloc's CSV files.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin plan
 //! cargo run --release -p zico-bench --bin plan -- --capacity 1048576 A.1048576.csv ...
 //! ```
 //!
-//! Traces: the blocks of the last recorded iteration as one that repeats ([`Trace::repeating`]), sizes
-//! rounded up to 512 bytes as every model here does. *ms*: the best of seven runs, first plan to last.
-//! What a job holds with a plan is its persistent blocks side by side, and the plan; what the models
-//! hold is over the whole recorded run.
+//! Traces: the blocks of the last recorded iteration as one that repeats ([`Trace::repeating`]),
+//! sizes rounded up to 512 bytes as every model here does. *ms*: the best of seven runs, first plan
+//! to last. What a job holds with a plan is its persistent blocks side by side, and the plan; what
+//! the models hold is over the whole recorded run.
 //!
-//! Files: the time that the process was on a CPU (from `/proc`; elsewhere by the clock). Besides, how far
-//! each gets within a second of that, with no capacity given.
+//! Files: the time that the process was on a CPU (from `/proc`; elsewhere by the clock). Besides,
+//! how far each gets within a second of that, with no capacity given.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The tables and the picture of `docs/results.md` on how well recorded jobs share one budget.
 //!
-//! Replays run on all cores, but for those whose speed is measured. The tables go to standard output,
-//! how far it is to standard error.
+//! Replays run on all cores, but for those whose speed is measured. The tables go to standard
+//! output, how far it is to standard error.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin sharing            # all of them

@@ -1,19 +1,21 @@
-//! What keeps zico from the best schedule of three jobs: the profile, what device calls cost, the order,
-//! or that no job may be left out?
+//! Why zico does not reach the best schedule of three jobs: the profile, the cost of device calls,
+//! the order, or fairness?
 //!
-//! One thing after the other is taken away:
+//! The causes are removed one after the other:
 //!
-//! * *best*: the best schedule on a grid of moments (`oracle::grid`) that can be done, and each job's rate
-//!   over its rate alone in it. *bound*: no schedule reaches more; the grid is finer than for `oracle`.
-//! * *none worse*: a bound on schedules in which each job gets at least as much as the one that gets least
-//!   in the replay.
+//! * *best*: the best schedule on a grid of moments (`oracle::grid`) that can be done, and each
+//!   job's rate over its rate alone in it. *bound*: no schedule reaches more; the grid is finer
+//!   than for `oracle`.
+//! * *none worse*: a bound on schedules in which each job gets at least as much as the one that
+//!   gets least in the replay.
 //! * *first fit*: the time shift on the same model, in the order of asking.
 //! * *replay*, *shares*: zico on the mock device, and what each job gets there.
 //! * *throughput*, *fairness*: the same with these aims.
-//! * *perfect*: zico is shown what each iteration takes when it is alone, instead of what it has learned.
+//! * *perfect*: zico is shown what each iteration takes when it is alone, instead of what it has
+//!   learned.
 //! * *free calls*: calls that change the device's memory cost nothing.
-//! * *left out*: the job that gets least in the best schedule only starts when it has been passed over as
-//!   often as may be.
+//! * *left out*: the job that gets least in the best schedule only starts when it has been passed
+//!   over as often as may be.
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin why
@@ -75,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Jobs, what they need, and what there is to know of them.
+/// Jobs, their needs, and their profiles.
 struct Set {
     traces: Vec<Trace>,
     needs: Needs,

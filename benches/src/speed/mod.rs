@@ -1,4 +1,5 @@
-//! What allocators are timed with: workloads, and zico behind a trait that its peers can be behind too.
+//! What allocators are timed with: workloads, and zico behind a trait that its peers can be behind
+//! too.
 //!
 //! The peers themselves are in `benches/speed`: only benches need them.
 

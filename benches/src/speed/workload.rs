@@ -1,8 +1,8 @@
-//! What the allocators are put through: lists of allocations and frees that leave the same set of live
-//! blocks behind, so that they can be played again and again.
+//! What the allocators are put through: lists of allocations and frees that leave the same set of
+//! live blocks behind, so that they can be played again and again.
 //!
-//! A block is known by its place in a table, so that the loop that plays a list does the same for every
-//! allocator: read an operation, read or write one handle.
+//! A block is known by its place in a table, so that the loop that plays a list does the same for
+//! every allocator: read an operation, read or write one handle.
 
 use std::error::Error;
 
@@ -47,13 +47,13 @@ pub struct Workload {
     pub setup: Vec<Op>,
     /// Leaves what it has found.
     pub round: Vec<Op>,
-    /// A round falls into turns of so many operations, each with as many allocations as frees.
+    /// A round consists of turns of this many operations, each with as many allocations as frees.
     pub turn: usize,
     /// The bytes of address space that do.
     pub space: u64,
 }
 
-/// The random sizes are log-uniform over so many factors of two: 512 bytes to 64 MiB.
+/// The random sizes are log-uniform over this many factors of two: 512 bytes to 64 MiB.
 const OCTAVES: f64 = 17.0;
 /// Operations in a turn: some 100 us, so that most turns have the core for themselves.
 const TURN: usize = 2_000;
@@ -135,7 +135,8 @@ pub fn one_size(granules: u32) -> Workload {
     }
 }
 
-/// A recorded job in program order: its setup, all recorded iterations, and then what is left is freed.
+/// A recorded job in program order: its setup, all recorded iterations, and then what is left is
+/// freed.
 ///
 /// # Errors
 /// If no trace has this name.
@@ -173,8 +174,8 @@ pub fn recorded(name: &str) -> Outcome<Workload> {
     })
 }
 
-/// The last recorded iteration of a job, as one that repeats: the setup is all that comes before it. On
-/// the recorded jobs an iteration frees all that it allocates, but for what persists.
+/// The last recorded iteration of a job, as one that repeats: the setup is all that comes before
+/// it. On the recorded jobs an iteration frees all that it allocates, but for what persists.
 ///
 /// # Errors
 /// If no trace has this name, or its iterations do leave something.

@@ -15,9 +15,9 @@ pub struct Zico {
 }
 
 impl Zico {
-    /// The job as the peers are: of one address space, all of it backed, and nothing is given back. Its
-    /// pages are large, and each has a granule at its end that stays; so the pool has no part in what is
-    /// measured. All happens in one arena and one iteration.
+    /// The job as the peers are: of one address space, all of it backed, and nothing is given back.
+    /// Its pages are large, and each has a granule at its end that stays; so the pool has no part
+    /// in what is measured. All happens in one arena and one iteration.
     ///
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
@@ -44,8 +44,8 @@ impl Zico {
         Ok(Self { job, tells: false })
     }
 
-    /// The job as it comes: an arena for each lifetime, regions of 2 MiB that go back to the pool when they
-    /// are empty and are leased again, iterations that begin and end.
+    /// The job as it comes: an arena for each lifetime, regions of 2 MiB that go back to the pool
+    /// when they are empty and are leased again, iterations that begin and end.
     ///
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
@@ -53,8 +53,8 @@ impl Zico {
         Ok(Self { job: job(2 << 20, workload.space)?, tells: true })
     }
 
-    /// The job as it comes, but for regions so large that one holds all of an iteration: what the calls
-    /// take where nothing is leased or given back.
+    /// The job as it comes, but for regions so large that one holds all of an iteration: what the
+    /// calls take where nothing is leased or given back.
     ///
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
@@ -64,7 +64,8 @@ impl Zico {
         Ok(Self { job: job(workload.space, budget)?, tells: true })
     }
 
-    /// The same beside others, with its needs declared so that they need not wait for its first iteration.
+    /// The same beside others, with its needs declared so that they need not wait for its first
+    /// iteration.
     ///
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
@@ -85,7 +86,7 @@ pub fn page(workload: &Workload) -> u64 {
     largest.next_power_of_two().max(64 << 20)
 }
 
-/// A pool on a mock device, with regions of so many bytes.
+/// A pool on a mock device, with regions of this size.
 ///
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.

@@ -1,4 +1,4 @@
-//! What every call goes through: the log, faults made on purpose, and a context that is lost.
+//! The common path of every call: the log, injected faults, and the lost context.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -47,7 +47,7 @@ pub(crate) fn start() {
     STARTED.store(true, Ordering::Release);
 }
 
-/// A fault on the device ends its contexts: every later call returns the same code.
+/// Reports a fault of the device, which ends its contexts: every later call returns the same code.
 pub(crate) fn lose(code: u32) {
     LOST.store(code, Ordering::Release);
 }

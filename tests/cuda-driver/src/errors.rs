@@ -1,4 +1,4 @@
-//! What codes are called.
+//! Names and descriptions of result codes.
 
 use std::ffi::{CStr, c_char};
 

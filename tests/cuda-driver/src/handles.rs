@@ -1,4 +1,4 @@
-//! Handles: numbers for things, never used twice.
+//! Handles: numbers that are never reused.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,8 +3,9 @@
 //!
 //! * `zico_spin(nanoseconds: u64)` takes that long;
 //! * `zico_fill(address: u64, words: u64, stride: u64, seed: u32)` writes a pattern;
-//! * `zico_check(address, words, stride, seed, count: u64)` adds to the word at `count` how many words
-//!   are other than those of the pattern. Word i is `(i * 0x9E3779B1) ^ seed`, modulo 2 to the 32;
+//! * `zico_check(address, words, stride, seed, count: u64)` adds to the word at `count` how many
+//!   words are other than those of the pattern. Word i is `(i * 0x9E3779B1) ^ seed`, modulo 2 to
+//!   the 32;
 //! * those of an example that trains a network are in `training.rs`.
 
 use std::ffi::{CStr, c_char, c_void};

@@ -10,10 +10,10 @@
 //!   mapping a shared mapping of that file. So contents, aliases and exports to other processes are
 //!   what they would be.
 //! * Streams are threads: work takes time, and events pass later.
-//! * Kernels are known by their names (`kernels.rs`); what they touch has to be mapped and accessible,
-//!   else the context is lost, as on a GPU.
+//! * Kernels are known by their names (`kernels.rs`); what they touch has to be mapped and
+//!   accessible, else the context is lost, as on a GPU.
 //!
-//! Environment variables, read at the first call, say what the machine is to be like:
+//! Environment variables, read at the first call, configure the simulated machine:
 //!
 //! | variable | meaning | without it |
 //! |---|---|---|
@@ -21,8 +21,11 @@
 //! | `ZICO_DRIVER_MEMORY` | the bytes of each | 1 GiB |
 //! | `ZICO_DRIVER_NO_VMM` | devices have no virtual memory management | they have |
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |
-//! | `ZICO_DRIVER_FAULTS` | `cuMemMap:3=2,...`: the third call does nothing but return 2 (0 swallows it); `:3+=2`: all from it on | none |
+//! | `ZICO_DRIVER_FAULTS` | rules for calls that fail, separated by commas | none |
 //! | `ZICO_DRIVER_LOG` | a file to which each call and its code are written | none |
+//!
+//! A rule `cuMemMap:3=2` makes the third call of `cuMemMap` do nothing but return 2; with the code
+//! 0 the call is ignored silently. `cuMemMap:3+=2` applies to all calls from the third on.
 #![cfg(target_os = "linux")]
 #![allow(non_snake_case, reason = "the driver's names")]
 #![allow(clippy::cast_possible_truncation, reason = "systems with CUDA have 64 bits")]
@@ -189,9 +192,9 @@ export! { call:
         // SAFETY: the caller's buffer has that many bytes.
         unsafe { copy_to_host(to, from, bytes) }
     }
-    /// 6.13 Memory Management. "For transfers from device memory to pageable host memory, the function
-    /// will return only once the copy has completed" (API synchronization behavior); all of the host's
-    /// is that here.
+    /// 6.13 Memory Management. "For transfers from device memory to pageable host memory, the
+    /// function will return only once the copy has completed" (API synchronization behavior); all
+    /// of the host's is that here.
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) {
         streams::synchronize_one(contexts::need()?, stream)?;
         // SAFETY: the caller's buffer has that many bytes.

@@ -1,5 +1,5 @@
-//! Addresses, physical memory and mappings, all real: a reservation is address space of the process
-//! that nobody may touch, an allocation is a file in memory, a mapping is a shared mapping of it.
+//! Addresses, physical memory and mappings, all real: a reservation is inaccessible address space
+//! of the process, an allocation is a file in memory, a mapping is a shared mapping of it.
 //!
 //! Semantics are those of "Virtual Memory Management" in the documentation of the driver API; the
 //! sentences quoted below are from there.
@@ -106,7 +106,7 @@ pub(crate) fn counts() -> (usize, usize, usize) {
     (space.ranges.len(), space.allocations.len(), space.mappings.len())
 }
 
-/// Whether memory of these properties can be had, and whether it can be exported.
+/// Whether memory of these properties is supported, and whether it can be exported.
 pub(crate) fn check_prop(prop: Option<&AllocationProp>) -> Result<bool, u32> {
     if is_unsupported() {
         return Err(codes::NOT_SUPPORTED);
@@ -150,8 +150,8 @@ fn cut(start: u64, len: u64) -> Done {
     if len == 0 {
         return Ok(());
     }
-    // SAFETY: the addresses are part of a mapping made by `reserve`, in which nothing is mapped that
-    // the driver knows of.
+    // SAFETY: the addresses are part of a mapping made by `reserve`, in which nothing is mapped
+    // that the driver knows of.
     unsafe { munmap(start as *mut c_void, len as usize) }.map_err(|_| codes::OPERATING_SYSTEM)
 }
 
@@ -191,8 +191,9 @@ pub(crate) fn release(handle: u64) -> Done {
 }
 
 /// "This range must be an address reservation previously reserved with cuMemAddressReserve, and
-/// offset + size must be less than the size of the memory allocation. Both ptr, size, and offset must
-/// be a multiple of the value given via cuMemGetAllocationGranularity." One mapping per address.
+/// offset + size must be less than the size of the memory allocation. Both ptr, size, and offset
+/// must be a multiple of the value given via cuMemGetAllocationGranularity." One mapping per
+/// address.
 pub(crate) fn map(start: u64, len: u64, handle: u64) -> Done {
     let mut space = lock();
     let allocation = space.allocation(handle)?;
@@ -290,7 +291,7 @@ pub(crate) fn touch_words(
 ) -> Done {
     let mut done = 0;
     while done < words {
-        // No longer at a time than a page of the device, so that nobody waits for the lock for long.
+        // One page of the device at a time, so that the lock is not held for long.
         let space = lock();
         let first = start + done * stride;
         let end = (first + 1).next_multiple_of(GRANULARITY);
@@ -301,8 +302,8 @@ pub(crate) fn touch_words(
         while done < words && start + done * stride < end {
             let word = (start + done * stride) as *mut u32;
             // SAFETY: the address is mapped, readable and writable while the lock is held, aligned,
-            // and nothing in Rust refers to it; other processes may write there at the same time, as
-            // work of another stream may, so it is not read or written by reference.
+            // and nothing in Rust refers to it; other processes may write there at the same time,
+            // as work of another stream may, so it is not read or written by reference.
             let mut value = unsafe { word.read_volatile() };
             let before = value;
             each(&mut value);

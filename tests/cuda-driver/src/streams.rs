@@ -1,7 +1,7 @@
 //! Streams and events. Each stream is a thread that goes through a queue.
 //!
-//! An event stands for the last point at which it was recorded: a query, and a stream that is told to
-//! wait for it, look at the one that was recorded last at the time of that call.
+//! An event stands for the last point at which it was recorded: a query, and a stream that is told
+//! to wait for it, look at the one that was recorded last at the time of that call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -121,7 +121,7 @@ pub(crate) fn wait(context: usize, stream: usize, event: usize) -> Done {
 
 /// Ends what is left of a context and says how many streams and events that was.
 pub(crate) fn end(context: usize) -> (usize, usize) {
-    // The default stream, which nobody destroys, is none that was left.
+    // The default stream is never destroyed and does not count as left over.
     lock(&STREAMS).remove(&default_of(context)).into_iter().for_each(|stream| stream.close());
     let mut streams = lock(&STREAMS);
     let mut events = lock(&EVENTS);

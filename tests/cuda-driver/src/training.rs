@@ -1,5 +1,5 @@
-//! The kernels of zico-cuda's example `cudarc_training`, done by the host: what they compute is said
-//! in its `kernels.ptx`.
+//! The kernels of zico-cuda's example `cudarc_training`, done by the host: what they compute is
+//! said in its `kernels.ptx`.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! How jobs are run together: what `zico replay` and `zico compare` take besides jobs and budgets.
+//! Options common to `zico replay` and `zico compare`.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
 use super::RecordingArgs;
 use crate::size;
 
-/// What `zico replay` and `zico compare` have in common.
+/// Options common to `zico replay` and `zico compare`.
 #[derive(Clone, Debug, Parser)]
 pub struct RunArgs {
     /// How memory passes from one job to another
@@ -25,23 +25,24 @@ pub struct RunArgs {
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,
 
-    /// Each job makes one more block of SIZE in each iteration and frees it in the next one, after its
-    /// successor has been made. So does a training loop in which `loss = model(batch)` gives the name to
-    /// a new loss while the old one is still there. Recorded loops that drop everything show no such
-    /// block; yours may well have one. A job holds it while it waits for its next iteration
+    /// Each job makes one more block of SIZE in each iteration and frees it in the next one, after
+    /// its successor has been made. A training loop with `loss = model(batch)` does so: the old
+    /// loss lives until the name is bound to the new one. The recorded loops free everything and
+    /// have no such block; yours may have one. A job holds the block while it waits for its next
+    /// iteration
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub carry: Option<Bytes>,
 
-    /// What to take of recordings.
+    /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,
 
-    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, and 4MiB
-    /// for a budget from 64GiB on]
+    /// The unit in which memory is handed over: a power of two of at least 2MiB [default: 2MiB, and
+    /// 4MiB for a budget from 64GiB on]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region_size: Option<Bytes>,
 
-    /// How the jobs meet the device.
+    /// The parameters of the simulated host and device.
     #[command(flatten)]
     pub machine: MachineArgs,
 
@@ -49,8 +50,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 
-    /// Write the report over a file that is there already, such as the last one (never over a trace that
-    /// is replayed)
+    /// Write the report over a file that is there already, such as the last one (never over a trace
+    /// that is replayed)
     #[arg(long, requires = "report")]
     pub force: bool,
 
@@ -79,8 +80,8 @@ pub(super) fn device(text: &str) -> Result<DeviceName, String> {
 /// The simulated device.
 #[derive(Clone, Debug, Parser)]
 pub struct MachineArgs {
-    /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded on
-    /// a GPU, less for those of a CPU
+    /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded
+    /// on a GPU, less for those of a CPU
     #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
     pub scale_time: f64,
 
@@ -93,8 +94,8 @@ pub struct MachineArgs {
     #[arg(long, default_value = "5us", value_parser = size::duration, value_name = "DURATION")]
     pub dispatch: Ticks,
 
-    /// Creating, mapping and unmapping memory takes the host no time. Otherwise it takes what it takes
-    /// CUDA on an A100: 29, 38 (and 2 for each region) and 34 us
+    /// Creating, mapping and unmapping memory takes the host no time. Otherwise it takes what it
+    /// takes CUDA on an A100: 29, 38 (and 2 for each region) and 34 us
     #[arg(long)]
     pub free_calls: bool,
 
@@ -112,7 +113,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// As the replay takes it.
+    /// These options for the replay.
     #[must_use]
     pub fn machine(&self) -> Machine {
         #[expect(

@@ -1,11 +1,11 @@
-//! From budgets as they are asked for to what the jobs can run under.
+//! Budgets of the command line as bytes, and whether the jobs can run under them.
 
 use zico_core::{Bytes, PoolConfig};
 use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayError, needs};
 use zico_mock::trace::Trace;
 
-use crate::Failure;
 use crate::args::RunArgs;
+use crate::failure::Failure;
 use crate::progress::progress;
 use crate::size::Budget;
 use crate::terminal::line;
@@ -13,8 +13,8 @@ use crate::terminal::line;
 /// The granularity of the device that jobs are replayed on.
 const GRANULARITY: Bytes = Bytes::mib(2);
 
-/// What the jobs need, in regions as they are asked for; or else as a pool would choose for the
-/// smallest of the budgets, or for the jobs where one is a share of what they need.
+/// The needs of the jobs, in regions of the given size. Without one, the pool's choice for the
+/// smallest budget, or for the jobs if a budget is a share of their needs.
 pub(crate) fn needs_for(
     traces: &[&Trace],
     budgets: &[Budget],
@@ -44,7 +44,7 @@ impl Budget {
     }
 }
 
-/// Refuses what cannot work, and says which job needs what.
+/// Refuses a budget that is too small, with the needs of each job.
 pub(crate) fn check(
     policy: PolicyKind,
     budget: Bytes,

@@ -2,25 +2,26 @@
 
 use std::io::Write;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use zico_core::Bytes;
-use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, Trial, trial};
+use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, trial};
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
-use super::comparison::{Comparison, UnderBudget, UnderPolicy};
 use crate::args::{Compare, PolicyName};
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::load::load_all;
 use crate::output::Output;
 use crate::progress::progress;
+use crate::report;
+use crate::summary::{Comparison, Tried, UnderBudget, UnderPolicy};
 use crate::terminal::stdout;
 use crate::timed::timed;
-use crate::{Exit, Failure, report};
 
-/// Replays the jobs under each policy and budget and puts what comes of it side by side.
+/// Replays the jobs under each policy and budget and compares the results.
 pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
     let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let machine = args.run.machine.machine();
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
     let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
-    // Under a policy that shares; one that needs more says so in its row.
+    // Checked for a policy that shares. A policy that needs more says so in its row.
     for &budget in &budgets {
         check(PolicyKind::Zico, budget, &needs, &traces)?;
     }
@@ -62,15 +63,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     Ok(if comparison.is_fine() { Exit::Fine } else { Exit::Bad })
 }
 
-/// What came of one policy under one budget.
-pub(crate) struct Tried {
-    pub(crate) policy: &'static str,
-    pub(crate) trial: Trial,
-    /// What each of its decisions cost, in real time.
-    pub(crate) costs: Vec<Duration>,
-}
-
-/// What all replays have in common.
+/// The inputs common to all replays.
 struct Tests<'a> {
     traces: &'a [&'a Trace],
     args: &'a Compare,
@@ -80,7 +73,7 @@ struct Tests<'a> {
 }
 
 impl Tests<'_> {
-    /// One replay after the other, so that none takes the time of another one's decisions.
+    /// Replays run one after the other, so that the timing of decisions is not disturbed.
     fn under(&self, kind: PolicyKind, budget: Bytes) -> Result<Tried, ReplayError> {
         let config = ReplayConfig {
             budget,

@@ -7,12 +7,13 @@ use zico_core::Bytes;
 
 use crate::args::Convert;
 use crate::convert::{Description, convert};
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::import::{Options, Origin};
 use crate::output::Output;
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
-/// Converts into a file beside the output and renames it, so that a failure loses nothing.
+/// Writes a temporary file beside the output and renames it, so that a failure loses nothing.
 pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     Output::new(&args.output, args.force, [&args.input])?;
     let mut beside = args.output.clone().into_os_string();
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
         std::fs::rename(&beside, &args.output).map_err(failed).map(|()| summary)
     });
     if renamed.is_err() {
-        // Nothing there, most likely; whatever it is, it is not what was asked for.
+        // Most likely the file does not exist; the first error matters more than this one.
         let _ = std::fs::remove_file(&beside);
     }
     let summary = renamed?;

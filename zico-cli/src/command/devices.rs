@@ -6,11 +6,12 @@ use serde::Serialize;
 use zico_cuda::{DeviceInfo, Discovery, discover};
 
 use crate::args::Devices;
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::table::table;
 use crate::terminal::stdout;
-use crate::{Exit, Failure};
 
-/// Shows what CUDA devices there are. That there is none is an answer, not a failure.
+/// Lists the CUDA devices. An empty list is an answer, not a failure.
 pub(crate) fn run(args: &Devices) -> Result<Exit, Failure> {
     let found = discover();
     let mut out = stdout();

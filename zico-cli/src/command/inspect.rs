@@ -9,23 +9,24 @@ use zico_mock::replay::{Machine, Needs, needs};
 use zico_mock::trace::Trace;
 
 use crate::args::Inspect;
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::import::{Imported, Origin};
 use crate::load::{check, import_all};
 use crate::table::{sparkline, table};
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
-/// How many columns the plot of a wave has.
+/// The columns in the plot of memory over an iteration.
 const COLUMNS: u16 = 60;
 
-/// How often each job is run alone to see what it needs: the first iteration, which makes the
+/// The iterations of each job alone, to measure its needs: the first one, which creates the
 /// optimizer's state, and some that repeat.
 const ITERATIONS: u64 = 5;
 
 /// The shares for which budgets are shown.
 const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
 
-/// Shows traces, and what their jobs need together.
+/// Shows traces, and the needs of their jobs together.
 pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
     let mut out = stdout();
     if args.traces.is_empty() {
@@ -142,14 +143,14 @@ struct InspectJson<'t> {
 struct TraceJson<'t> {
     name: &'t str,
     provenance: &'t str,
-    /// Of a recording; of other traces the provenance is all that there is.
+    /// Set for a recording; other traces have only a provenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<RecordingJson>,
     peak_bytes: u64,
     iterations: Vec<IterationJson>,
 }
 
-/// What of a recording the trace is.
+/// The part of a recording that the trace contains.
 #[derive(Serialize)]
 struct RecordingJson {
     device: String,
@@ -159,7 +160,7 @@ struct RecordingJson {
     /// Of these, what is one persistent block because the recording tells no more of it.
     before_block_bytes: u64,
     before_source: String,
-    /// Why that may not be all, or not be right.
+    /// Why the figure may be incomplete or wrong.
     before_doubt: Option<String>,
 }
 

@@ -1,16 +1,9 @@
-//! What the program's commands do.
+//! The program's commands, a module each.
 
 mod budget;
 pub(crate) mod compare;
-mod comparison;
-mod conditions;
 pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod replay;
-mod summary;
-
-pub(crate) use compare::Tried;
-pub(crate) use comparison::{Comparison, LEGEND, UnderBudget, UnderPolicy};
-pub(crate) use summary::{JobSummary, Summary};

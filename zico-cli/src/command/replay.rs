@@ -6,18 +6,19 @@ use std::time::Instant;
 use zico_mock::replay::{PolicyKind, ReplayConfig, replay};
 use zico_mock::trace::Trace;
 
-use super::Summary;
 use super::budget::{check, needs_for};
 use crate::args::{DeviceName, Replay};
 use crate::cuda;
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::load::load_all;
 use crate::output::Output;
 use crate::progress::progress;
 use crate::report;
+use crate::summary::ReplaySummary;
 use crate::terminal::stdout;
-use crate::{Exit, Failure};
 
-/// Replays the jobs and says how it went.
+/// Replays the jobs and prints the results.
 pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.run.report.is_some() && args.device != DeviceName::Mock {
         return Err(Failure::ReportOfCuda);
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     let speed = outcome.steps as f64 / before.elapsed().as_secs_f64();
     bar.finish_and_clear();
 
-    let summary = Summary::new(&outcome, &needs, &config);
+    let summary = ReplaySummary::new(&outcome, &needs, &config);
     if let Some(file) = file {
         file.write(&report::replay(&summary, &outcome)?)?;
     }

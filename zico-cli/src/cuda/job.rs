@@ -16,9 +16,9 @@ use zico_mock::trace::{BlockId, Step, Trace};
 use super::Run;
 use super::outcome::JobOutcome;
 
-/// How often a thread that waits looks at the fences.
+/// The interval at which a waiting thread polls for completed fences.
 const LOOK: Duration = Duration::from_micros(100);
-/// A word of the pattern in each of the smallest units that blocks are made of.
+/// The stride of patterns: one word in each smallest unit of blocks.
 const STRIDE: u32 = 512;
 /// The least that a pattern covers.
 const WORD: Bytes = Bytes::new(4);
@@ -57,7 +57,7 @@ impl<'r> Player<'r> {
         })
     }
 
-    /// Plays the trace until all jobs have done their iterations, and leaves.
+    /// Executes the trace until all jobs have done their iterations, and leaves.
     pub(super) fn play(mut self) -> JobOutcome {
         let played = self.go_on().and_then(|()| self.check_all());
         let held = self.job.held();

@@ -2,8 +2,8 @@
 //!
 //! Each job is a thread with a stream of its own. What it allocates it fills, on the stream, with a
 //! pattern that no other block has, and before it frees it, it has the pattern checked there; a
-//! recorded launch is a kernel that takes as long. So memory that two jobs had at once, or that was
-//! handed over too early, shows as words that are wrong.
+//! recorded launch is a kernel that takes as long. Memory that two jobs owned at once, or that was
+//! handed over too early, shows as words that differ from the pattern.
 
 mod job;
 mod outcome;
@@ -17,7 +17,7 @@ use zico_cuda::{CudaDevice, Options, Probe, discover, measure_calls, take_call_c
 use zico_mock::replay::{ReplayConfig, names};
 use zico_mock::trace::Trace;
 
-use crate::Failure;
+use crate::failure::Failure;
 use job::Player;
 use outcome::{JobOutcome, Outcome};
 
@@ -29,7 +29,7 @@ struct Run<'r> {
     probe: Probe,
     pool: Pool<CudaDevice>,
     config: &'r ReplayConfig,
-    /// Jobs that have yet to do their iterations.
+    /// The number of jobs that have not finished their iterations.
     unfinished: AtomicUsize,
     /// The seed of the next pattern.
     seed: AtomicU32,
@@ -37,8 +37,8 @@ struct Run<'r> {
     progress: &'r (dyn Fn() + Sync),
 }
 
-/// Replays `traces` together on a device. A job that has done its iterations goes on until all have.
-/// `progress` is told of each iteration of those that were asked for.
+/// Replays `traces` together on a device. A job that has done its iterations goes on until all
+/// have. `progress` is told of each iteration of those that were asked for.
 ///
 /// # Errors
 /// If the device cannot be used. A job that cannot go on stops alone; its outcome says why.
@@ -116,7 +116,8 @@ fn finish(
         budget: snapshot.budget,
         region: run.pool.region_size(),
         window,
-        // Nothing goes back to the device while the budget stays: what is held is the most that was.
+        // Under a fixed budget no memory goes back to the device, so the bytes held now are the
+        // peak.
         held: snapshot.held,
         counts: snapshot.counts,
         checked: run.checked.load(Ordering::Relaxed),

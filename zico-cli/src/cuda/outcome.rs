@@ -1,4 +1,4 @@
-//! What a replay on a CUDA device came to: as JSON for scripts, as tables for people.
+//! The results of a replay on a CUDA device: as JSON for scripts, as tables for people.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,11 +7,12 @@ use serde::Serialize;
 use zico_core::{Bytes, Counts};
 use zico_cuda::CallCost;
 
+use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::table::table;
 use crate::terminal::{line, stdout};
-use crate::{Exit, Failure};
 
-/// What was measured.
+/// The results.
 pub(crate) struct Outcome {
     pub(super) device: String,
     pub(super) policy: &'static str,
@@ -26,7 +27,7 @@ pub(crate) struct Outcome {
     pub(super) jobs: Vec<JobOutcome>,
 }
 
-/// What one job did.
+/// The results of one job.
 pub(super) struct JobOutcome {
     pub(super) name: String,
     pub(super) iterations: u64,

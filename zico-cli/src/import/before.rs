@@ -1,14 +1,15 @@
-//! What was in use when a recording began: jobs are mostly recorded in the middle of their training.
+//! Memory in use before a recording began: most jobs are recorded in the middle of their training.
 
 use std::fmt;
 
 use zico_core::Bytes;
 use zico_mock::trace::Trace;
 
-/// What to take of a recording, and what it does not say itself.
+/// Options for reading a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The accelerator whose memory counts, by its number; without it the one that allocates the most.
+    /// The accelerator whose memory counts, by its number; without it the one that allocates the
+    /// most.
     pub device_index: Option<u32>,
     /// What was in use when the recording began; without it what the recording says.
     pub kept_before: Option<Bytes>,
@@ -19,11 +20,11 @@ pub struct Options {
 pub struct Recorded {
     /// The trace.
     pub trace: Trace,
-    /// What of the recording it is.
+    /// Its origin in the recording.
     pub origin: Origin,
 }
 
-/// The part of a recording that became a trace, and what it left open.
+/// The part of a recording that became a trace, and what remains unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The device whose memory it is.
@@ -48,21 +49,21 @@ pub enum Device {
     },
 }
 
-/// What was in use when a recording began.
+/// Memory in use when a recording began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
-    /// As far as it is known. All of it is in the trace.
+    /// The known bytes. All of them are in the trace.
     pub bytes: Bytes,
-    /// Of these, what the recording tells nothing more of: one persistent block, the first of the trace.
-    /// The others are blocks of which the recording has the size or the free.
+    /// Of these, what the recording tells nothing more of: one persistent block, the first of the
+    /// trace. The others are blocks of which the recording has the size or the free.
     pub block: Bytes,
-    /// Who says so.
+    /// The source of the figure.
     pub source: Source,
-    /// Why that may not be all, or not be right.
+    /// Why the figure may be incomplete or wrong.
     pub doubt: Option<Doubt>,
 }
 
-/// Who says what was in use when a recording began.
+/// The source of the figure for memory in use when a recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// `Total Allocated` of the memory events, less what they had allocated until then.
@@ -75,15 +76,16 @@ pub enum Source {
     User,
 }
 
-/// Why what a recording says of the time before it may not be all, or not be right.
+/// Why the figure for memory in use before a recording may be incomplete or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// The memory events have no `Total Allocated`.
     NoTotals,
-    /// For half of the memory events or more there is no common difference of `Total Allocated` and what
-    /// they have allocated until then.
+    /// For half of the memory events or more there is no common difference of `Total Allocated` and
+    /// what they have allocated until then.
     NoCommonTotals,
-    /// `Total Allocated` is less than what the events have allocated, or than what they free of before.
+    /// `Total Allocated` is less than what the events have allocated, or than what they free of
+    /// before.
     TotalsTooLow,
     /// By `Total Allocated` more was in use than any device has.
     TotalsTooHigh,
@@ -91,11 +93,11 @@ pub enum Doubt {
     TotalsDiffer {
         /// How many.
         events: usize,
-        /// Of so many.
+        /// The number of all events.
         of: usize,
     },
-    /// PyTorch counts the memory of the CPU from when the profiler first looked, and this began in the
-    /// middle of the training.
+    /// PyTorch counts the memory of the CPU from when the profiler first looked, and this began in
+    /// the middle of the training.
     HostTotals,
     /// The snapshot has no segments.
     NoSegments,
@@ -160,7 +162,7 @@ impl Doubt {
 }
 
 impl Before {
-    /// The figure and who says so.
+    /// The figure and its source.
     fn said(&self) -> String {
         let Self { bytes, source, doubt, .. } = self;
         let open = doubt.is_some_and(Doubt::is_open);
@@ -174,8 +176,8 @@ impl Before {
 }
 
 impl Origin {
-    /// What the provenance of the trace says of it, so that a converted trace says so as well: nothing,
-    /// where the recording has one device and saw all of it.
+    /// The text for the provenance of the trace, which a converted trace keeps. Empty if the
+    /// recording has one device and is complete.
     pub(crate) fn provenance(&self) -> String {
         let mut text = String::new();
         if !self.others.is_empty() {
@@ -189,7 +191,7 @@ impl Origin {
         text
     }
 
-    /// All that there is to say, a line each.
+    /// All known facts, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.choice().into_iter().collect();
@@ -208,7 +210,8 @@ impl Origin {
         lines
     }
 
-    /// What a person should know who did not ask: which of several devices it is, and what is in doubt.
+    /// Warnings for standard error: which of several devices was taken, and which figures are in
+    /// doubt.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         match self.before.doubt {

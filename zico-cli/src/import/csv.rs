@@ -1,7 +1,8 @@
 //! Blocks in MiniMalloc's CSV: a header `id,lower,upper,size`, then a block a line.
 //!
-//! Columns come in any order. `upper` is the moment at which a block is gone. A column `alignment` is
-//! read if it is there; other columns are not, save that a block with `gaps` in its lifetime is refused.
+//! Columns come in any order. `upper` is the moment at which a block is gone. A column `alignment`
+//! is read if it is there; other columns are not, save that a block with `gaps` in its lifetime is
+//! refused.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,7 +18,7 @@ pub const LONGEST_LINE: usize = 64 << 10;
 /// The most bytes of all blocks' ids together: 64 MiB.
 pub const MAX_IDS: usize = 64 << 20;
 
-/// What keeps a file from being a list of blocks.
+/// Why a file is not a list of blocks.
 #[derive(Debug, thiserror::Error)]
 pub enum CsvError {
     /// It cannot be read.
@@ -112,7 +113,7 @@ fn read(mut from: impl BufRead) -> Result<Blocks, Stop> {
     columns.map_or_else(|| Err(Stop::Line(1, "the file is empty".to_owned())), |_| Ok(all))
 }
 
-/// Where in a line what is.
+/// The columns of a line.
 struct Columns {
     count: usize,
     id: usize,
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(read(&long(LONGEST_LINE - 7)).unwrap().ids.len(), 1);
         let (line, reason) = read(&long(LONGEST_LINE)).unwrap_err();
         assert!(line == 2 && reason.contains("more than 65536 bytes"), "{reason}");
-        // So many ids of half a line each are all there may be.
+        // Ids of half a line each, up to the limit.
         let many = MAX_IDS / (LONGEST_LINE / 2);
         let line = format!("{},1,2,3\n", "x".repeat(LONGEST_LINE / 2));
         let all = |lines: usize| read(&format!("{header}{}", line.repeat(lines)));

@@ -1,4 +1,4 @@
-//! Recorded training jobs, from whatever file they are in.
+//! Import of recorded training jobs, in any supported format.
 //!
 //! [`open`] looks at the content of a file, never at its name, and reads
 //!
@@ -13,8 +13,8 @@
 //!   last one everything to its end; what follows is teardown and is left out.
 //! - **Setup.** Blocks alive when the first iteration starts. A block that is freed without having
 //!   been allocated was there before the recording, and is one of them. What was in use before the
-//!   recording without being freed in it shows in no event: a profile counts it, a snapshot lists it
-//!   ([`Before`]), and it persists.
+//!   recording without being freed in it shows in no event: a profile counts it, a snapshot lists
+//!   it ([`Before`]), and it persists.
 //! - **Lifetimes.** Persistent: blocks of the setup that no iteration frees and, if there are at
 //!   least two iterations, blocks of the first one that are still alive at the end (an optimizer
 //!   makes its state in its first step). Transient: blocks that are allocated and freed within one
@@ -49,9 +49,10 @@ pub use recording::RecordingError;
 pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
 
 /// The most events that are used of a recording: 2^24, of which a long profile of a large model has
-/// a hundredth. It bounds the memory that an import needs, some 60 bytes for each. No text of a file
-/// is kept beyond that but what a trace is called, who made it from what ([`format::MAX_TEXT`]), and
-/// what tells threads ([`kineto::MAX_THREADS`]) or blocks ([`csv::MAX_IDS`]) apart.
+/// a hundredth. It bounds the memory that an import needs, some 60 bytes for each. No text of a
+/// file is kept beyond that but what a trace is called, who made it from what
+/// ([`format::MAX_TEXT`]), and what tells threads ([`kineto::MAX_THREADS`]) or blocks
+/// ([`csv::MAX_IDS`]) apart.
 pub const MAX_EVENTS: usize = 1 << 24;
 
 /// A file that could not be imported.
@@ -65,7 +66,7 @@ pub struct ImportError {
     pub problem: Problem,
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// It cannot be opened, or not even its start can be read.
@@ -74,7 +75,7 @@ pub enum Problem {
     /// There is nothing in it.
     #[error("the file is empty")]
     Empty,
-    /// It is of no kind that is known.
+    /// Its format is unknown.
     #[error(
         "it is neither a profile (JSON) nor a memory snapshot (pickle) nor a .ztrace, nor one of \
          them in gzip"
@@ -96,7 +97,7 @@ pub enum Problem {
 pub struct Imported {
     /// The recorded job.
     pub trace: Trace,
-    /// What of a recording it is; nothing if the file is a `.ztrace`.
+    /// The origin in a recording; none if the file is a `.ztrace`.
     pub origin: Option<Origin>,
 }
 

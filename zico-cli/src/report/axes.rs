@@ -30,7 +30,7 @@ impl Axis {
         start + (figure.min(last) - first) / (last - first) * (end - start)
     }
 
-    /// About so many marks at round figures, none beyond `end`.
+    /// About this many marks at round figures, none beyond `end`.
     pub(crate) fn ticks(&self, end: f64, about: f64, unit: &str) -> Vec<Tick> {
         let first = self.figures.0;
         let step = nice((end - first) / about);

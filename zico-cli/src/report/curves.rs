@@ -1,5 +1,6 @@
 //! Curves as small multiples: one picture with a panel for each set of jobs and a curve for each
-//! policy, all with the same axes. It has a background of its own, so that it can be read on any page.
+//! policy, all with the same axes. It has a background of its own, so that it can be read on any
+//! page.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::axes::Axis;
 use super::environment;
-use crate::Failure;
+use crate::failure::Failure;
 
 const COLUMNS: usize = 4;
 /// One panel with its title and labels, and its plot within it.

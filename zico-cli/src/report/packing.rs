@@ -8,7 +8,7 @@ use zico_plan::Block;
 use super::areas::COLOURS;
 use super::axes::{Axis, Tick};
 use super::chart::{HEIGHT, LEFT, RIGHT, TOP, WIDTH};
-use crate::command::plan::Summary;
+use crate::summary::PlanSummary;
 
 /// A plan is drawn higher than waves are.
 const TALL: f64 = 2.0 * HEIGHT;
@@ -65,7 +65,7 @@ impl Scale {
 }
 
 /// The picture of a plan of these blocks.
-pub(crate) fn chart(plan: &Summary, blocks: &[Block]) -> Chart {
+pub(crate) fn chart(plan: &PlanSummary, blocks: &[Block]) -> Chart {
     let first = blocks.iter().map(|block| block.lower).min().unwrap_or(0);
     let last = blocks.iter().map(|block| block.upper).max().unwrap_or(0);
     let most = plan.height.max(1) as f64 * 1.06;
@@ -95,7 +95,7 @@ pub(crate) fn chart(plan: &Summary, blocks: &[Block]) -> Chart {
     }
 }
 
-fn rect(i: usize, block: &Block, plan: &Summary, scale: &Scale) -> Rect {
+fn rect(i: usize, block: &Block, plan: &PlanSummary, scale: &Scale) -> Rect {
     let (from, to) = (scale.at(block.lower), scale.at(block.upper));
     let offset = plan.offsets[i];
     let (low, high) = (scale.up(offset as f64), scale.up(offset as f64 + block.size as f64));

@@ -10,7 +10,7 @@ use zico_core::Bytes;
 use super::areas::{Area, areas};
 use super::axes::{Axis, Tick};
 use super::scale::{Mark, Scale};
-use crate::command::Tried;
+use crate::summary::Tried;
 
 /// The view box.
 const WIDTH: f64 = 1000.0;

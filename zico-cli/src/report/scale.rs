@@ -1,4 +1,4 @@
-//! How high a picture of jobs reaches, and where their budget lies.
+//! The vertical scale of a picture of jobs, and the position of their budget.
 
 use serde::Serialize;
 use zico_core::Bytes;
@@ -7,15 +7,15 @@ use zico_mock::replay::Outcome;
 use super::areas::gib;
 use super::axes::{Axis, Tick};
 
-/// A budget above so many times what is held at most does not fit in the picture: of the waves there would
-/// be less to see than of the room above them.
+/// A budget above this multiple of the peak is not drawn to scale: the curves would be smaller than
+/// the empty space above them.
 const FAR: f64 = 2.0;
 
 /// How much of a picture is left above what it shows, over that.
 const ABOVE: f64 = 0.08;
 
-/// The vertical axis of a picture: from nothing to a little above the budget, or above what is held at
-/// most where the budget is far from that.
+/// The vertical axis of a picture: from nothing to a little above the budget, or above what is held
+/// at most where the budget is far from that.
 pub(super) struct Scale {
     /// In GiB.
     pub(super) axis: Axis,
@@ -45,7 +45,7 @@ impl Scale {
         Self::of(budget, held, ends, about)
     }
 
-    /// With so many GiB held at most.
+    /// With this peak in GiB.
     fn of(bytes: Bytes, held: f64, ends: (f64, f64), about: f64) -> Self {
         let budget = gib(bytes);
         let far = held > 0.0 && budget > held * FAR;
@@ -71,12 +71,12 @@ fn peak(outcome: &Outcome) -> f64 {
     sums.fold(0.0, f64::max)
 }
 
-/// A factor as a person says it.
+/// A factor as text.
 fn times(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }
 
-/// The unit in which so many GiB are more than one, and what it is in GiB.
+/// The largest unit in which the value is more than one, and the unit in GiB.
 fn unit(most: f64) -> (&'static str, f64) {
     let fits = |unit: &(&str, f64)| most >= unit.1;
     let units = [("GiB", 1.0), ("MiB", 1.0 / 1024.0)];

@@ -52,8 +52,8 @@ fn figures(recorded: &Recorded) -> (u64, u64, Source, Option<Doubt>) {
     (bytes.value(), block.value(), source, doubt)
 }
 
-/// What the file itself says: `Total Allocated` is 4,121,780,224 after the first event, of 25,165,824
-/// bytes, and 6,629,508,096 at most.
+/// What the file itself says: `Total Allocated` is 4,121,780,224 after the first event, of
+/// 25,165,824 bytes, and 6,629,508,096 at most.
 #[test]
 fn what_a_gpu_had_before_its_profile_began_persists() {
     const BEFORE: Bytes = Bytes::new(4_121_780_224 - 25_165_824);
@@ -93,7 +93,8 @@ fn what_the_profile_frees_is_no_part_of_what_persists() {
     assert_eq!(figures(&recorded), (100, 30, Source::Totals, None));
     let steps = "iteration 2=10, free 2, free 1";
     assert_eq!(short(&recorded.trace), ["persistent 0=30, iteration 1=70", steps]);
-    // Freed before the first iteration, it is no part of the trace; freed after the last one, it stays.
+    // Freed before the first iteration, it is no part of the trace; freed after the last one, it
+    // stays.
     events.push(on(0, "-5", 3, -8, "100"));
     events.push(on(0, "2000", 4, -25, "5"));
     let recorded = read(&events);

@@ -12,8 +12,8 @@ fn block(size: i64, requested: i64, state: &str) -> Value {
     json!({"size": size, "requested_size": requested, "state": state})
 }
 
-/// One iteration, in which 10 bytes come and go, and 30 of before go; 100 and 7 of before are in use at the
-/// end on this device, 50 on another one, and 64 wait to be free.
+/// One iteration, in which 10 bytes come and go, and 30 of before go; 100 and 7 of before are in
+/// use at the end on this device, 50 on another one, and 64 wait to be free.
 fn midrun() -> Value {
     let entries = [("alloc", 1, 10, 0), ("free_requested", 1, 10, 0), ("free_requested", 2, 30, 0)];
     let mut snapshot =

@@ -1,4 +1,4 @@
-//! What is kept of a file's text is bounded, whatever the file holds.
+//! The importers keep a bounded amount of a file's text, for any file.
 
 use zico_cli::import::kineto::{KinetoError, LONGEST_ID, MAX_THREADS};
 

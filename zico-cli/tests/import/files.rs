@@ -178,7 +178,7 @@ fn converting_keeps_all_but_the_description() {
 }
 
 proptest! {
-    /// Whatever few bytes of a profile are changed, what comes is a trace or an error.
+    /// A profile with a few changed bytes gives a trace or an error.
     #[test]
     fn damage_is_survived(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),

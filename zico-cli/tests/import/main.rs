@@ -1,5 +1,5 @@
-//! Importing recorded jobs: each rule by a small recording that is written by hand, each way in
-//! which a file can be of no use, and that nothing brings the importers down.
+//! Import of recorded jobs: each rule on a small recording written by hand, each error, and
+//! robustness against arbitrary input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod before;

@@ -1,4 +1,4 @@
-//! Pickles, good and evil.
+//! Pickles: valid and malicious.
 
 use std::io::Write;
 
@@ -193,7 +193,7 @@ fn a_file_that_is_cut_off_says_where() {
 }
 
 proptest! {
-    /// Whatever few bytes of a snapshot are changed, what comes is a trace or an error.
+    /// A snapshot with a few changed bytes gives a trace or an error.
     #[test]
     fn damage_is_survived(
         which in 0..SAMPLE.len(),

@@ -1,4 +1,4 @@
-//! What a profile is taken to mean.
+//! The rules by which a profile becomes a trace.
 
 use proptest::prelude::*;
 use zico_core::{Lifetime, Ticks};

@@ -1,4 +1,4 @@
-//! What a memory snapshot is taken to mean.
+//! The rules by which a memory snapshot becomes a trace.
 
 use std::path::Path;
 
@@ -41,7 +41,8 @@ fn said(snapshot: &Value) -> String {
     message(&read(snapshot).unwrap_err())
 }
 
-/// An iteration, always of the same shape: 30 blocks that stay for it, 30 that do not, and all are freed.
+/// An iteration, always of the same shape: 30 blocks that stay for it, 30 that do not, and all are
+/// freed.
 fn iteration(entries: &mut Vec<(&'static str, i64, i64, i64)>) {
     for i in 1..=30 {
         entries.push(("alloc", i << 20, i * 1000, 0));

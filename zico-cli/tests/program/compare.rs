@@ -14,7 +14,7 @@ fn compare<'a>(more: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Takes out what is not the same twice.
+/// Removes the fields that vary from run to run.
 fn without_costs(mut comparison: Value) -> Value {
     for budget in comparison["budgets"].as_array_mut().unwrap() {
         for policy in budget["policies"].as_array_mut().unwrap() {
@@ -83,7 +83,7 @@ fn check_figures(figures: &Value, budget: f64) {
     assert!(number("memory_calls_per_iteration") > 0.0, "{figures}");
 }
 
-/// One policy in a comparison does as in a replay of its own.
+/// A policy gives the same figures in a comparison as in a replay of its own.
 #[test]
 fn a_comparison_agrees_with_a_replay() {
     let jobs =
@@ -162,7 +162,8 @@ fn the_report_of_a_comparison_is_well_formed() {
     balanced(&html);
 }
 
-/// A budget far above what is held is named at the upper edge; the waves have the picture for themselves.
+/// A budget far above what is held is named at the upper edge; the waves have the picture for
+/// themselves.
 #[test]
 fn a_picture_is_as_high_as_what_there_is_to_see() {
     let report = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("scale.html");

@@ -1,4 +1,4 @@
-//! Names and descriptions that would do something to a terminal.
+//! Names and descriptions with terminal control sequences.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{file, json, stderr, stdout, zico};
 
-/// Clears the screen, sets the title, breaks the line, turns the text around, colours it by one character.
+/// Clears the screen, sets the title, breaks the line, turns the text around, colours it by one
+/// character.
 const NAME: &str = "evil\u{1b}[2J\u{1b}]0;title\u{7}\nname\u{202e}dne\u{2066}\u{9b}31m\r\tend";
 
 fn is_harmless(c: char) -> bool {

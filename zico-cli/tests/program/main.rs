@@ -1,4 +1,4 @@
-//! The program as a person or a script meets it.
+//! The program's commands, output and exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -33,7 +33,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(&output)).unwrap()
 }
 
-/// It is refused with exit code 2 and all of these words, and without a panic.
+/// Expects exit code 2, these words in the message, and no panic.
 fn refused(args: &[&str], words: &[&str]) {
     let output = zico(args);
     let text = stderr(&output);

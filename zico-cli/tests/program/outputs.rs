@@ -1,4 +1,4 @@
-//! What is written, and what is never written over.
+//! Output files: what is written, and what is never overwritten.
 
 use std::fs;
 use std::path::{Path, PathBuf};

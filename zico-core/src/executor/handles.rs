@@ -19,6 +19,9 @@ pub(crate) struct Handles<D: Device> {
     unused: Vec<D::Range>,
 }
 
+/// A job's heap, which its handle and the executor have in common.
+pub(crate) type SharedHeap<D> = Arc<Mutex<JobHeap<D>>>;
+
 /// What belongs to one job.
 pub(crate) struct JobHandles<D: Device> {
     stream: D::Stream,
@@ -29,16 +32,12 @@ pub(crate) struct JobHandles<D: Device> {
     ranges: Vec<Option<Arc<D::Range>>>,
     /// The fences of its batches that are not known to have completed, the oldest first.
     events: VecDeque<(u64, Arc<D::Event>)>,
-    heap: Arc<Mutex<JobHeap<D>>>,
+    heap: SharedHeap<D>,
 }
 
 impl<D: Device> JobHandles<D> {
     /// Of a job that joins.
-    pub(crate) fn new(
-        stream: D::Stream,
-        ranges: Vec<D::Range>,
-        heap: Arc<Mutex<JobHeap<D>>>,
-    ) -> Self {
+    pub(crate) fn new(stream: D::Stream, ranges: Vec<D::Range>, heap: SharedHeap<D>) -> Self {
         let ranges = ranges.into_iter().map(|range| Some(Arc::new(range))).collect();
         Self { stream, joins: Vec::new(), ranges, events: VecDeque::new(), heap }
     }
@@ -73,7 +72,7 @@ impl<D: Device> Handles<D> {
     }
 
     /// A job's stream and its heap.
-    pub(crate) fn heap(&self, job: JobKey) -> Option<(D::Stream, Arc<Mutex<JobHeap<D>>>)> {
+    pub(crate) fn heap(&self, job: JobKey) -> Option<(D::Stream, SharedHeap<D>)> {
         let handles = self.jobs.get(&job)?;
         Some((handles.stream, handles.heap.clone()))
     }

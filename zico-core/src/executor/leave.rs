@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::Shared;
 use crate::heap::JobHeap;
+use crate::ledger::Ledger;
 use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::stats::LiveBlock;
@@ -41,6 +42,6 @@ impl<D: Device> Shared<D> {
         self.ledger.lock().left(job);
         // A failure leaves the batch open, which the next poll fences.
         let _ = self.fence(job);
-        self.ledger(|ledger| ledger.admit());
+        self.ledger(Ledger::admit);
     }
 }

@@ -3,14 +3,12 @@
 pub(crate) mod arena;
 pub(crate) mod compact;
 pub(crate) mod history;
-pub(crate) mod marker;
 pub(crate) mod parked;
 mod placement;
 pub(crate) mod planned;
 mod serials;
 mod tally;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -26,7 +24,6 @@ use crate::types::sync::Arc;
 use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
-use marker::Marker;
 use parked::Parked;
 use placement::Placement;
 use planned::{Layout, PlanTask};
@@ -60,8 +57,6 @@ pub(crate) struct JobHeap<D: Device> {
     pub(crate) wanted: Vec<u64>,
     serials: Serials,
     pub(crate) tally: Tally,
-    /// Of a job that does not mark its iterations.
-    pub(crate) marker: Option<Box<Marker>>,
     /// Of the running iteration's allocations.
     pub(crate) signature: Signature,
     /// By serial.
@@ -99,7 +94,6 @@ impl<D: Device> JobHeap<D> {
             wanted: Vec::new(),
             serials: Serials::new(),
             tally: Tally::default(),
-            marker: None,
             signature: Signature::default(),
             notes: BTreeMap::new(),
             parked: Vec::new(),
@@ -141,7 +135,6 @@ impl<D: Device> JobHeap<D> {
         self.placement.clear(self.page_bytes.value());
         self.notes.clear();
         self.parked.clear();
-        self.marker = None;
         self.tally = Tally::default();
         blocks
     }
@@ -176,7 +169,7 @@ impl<D: Device> JobHeap<D> {
     /// Whether something has to happen before the next allocation.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.marker.is_some() || self.signature.is_empty() && self.placement.is_inside()
+        self.signature.is_empty() && self.placement.is_inside()
     }
 
     /// The first mark of the running iteration, if an allocation of this size is to be its first.
@@ -238,9 +231,6 @@ impl<D: Device> JobHeap<D> {
         // A range lies within the address space, and a block within its range.
         let address = self.bases[home.zone().index()].checked_add(Bytes::new(start))?;
         self.serials.take();
-        if let Some(marker) = &mut self.marker {
-            marker.made(size, self.tally.allocated());
-        }
         self.tally.place(bytes, Bytes::new(size));
         if self.placement.is_inside() {
             self.signature.push(size);
@@ -265,17 +255,8 @@ impl<D: Device> JobHeap<D> {
         let (zone, at) = (home.zone(), self.offset(block, home.zone()));
         let freed = self.placement.free(home, serial, at);
         let Some((size, pages)) = freed else { return Err(self.not_live(block.address())) };
-        self.count_free(bytes, Bytes::new(size));
+        self.tally.free(bytes, Bytes::new(size));
         Ok((zone, pages))
-    }
-
-    /// A block is no longer live of which so many bytes had been asked for, and which took so many.
-    #[inline]
-    fn count_free(&mut self, bytes: Bytes, size: Bytes) {
-        if let Some(marker) = &mut self.marker {
-            marker.freed = true;
-        }
-        self.tally.free(bytes, size);
     }
 
     /// The live blocks, in the order of their addresses within each zone.

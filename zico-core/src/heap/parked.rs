@@ -40,7 +40,7 @@ impl<D: Device> JobHeap<D> {
         if streams.is_empty() {
             return Ok(None);
         }
-        self.count_free(bytes, size);
+        self.tally.free(bytes, size);
         self.placement.park(home, serial);
         self.tally.park(size);
         self.pulse.park();

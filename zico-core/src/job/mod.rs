@@ -23,10 +23,11 @@ use crate::types::pulse::Pulse;
 use crate::types::report::{Begin, Held};
 use crate::types::stats::{LiveBlocks, Stats};
 use crate::types::sync::{Arc, Mutex};
-use crate::types::units::Progress;
+use crate::types::units::{Bytes, Progress};
 use crate::types::waits::JobId;
 use crate::types::zone::Zone;
 
+pub use auto::AutoJob;
 pub use wait::Changed;
 
 /// One tenant of a pool.
@@ -56,7 +57,6 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If it can never start, or has started already.
     pub fn begin(&self) -> Result<Begin, BeginError> {
-        self.mark_by_hand();
         self.ask(None)
     }
 
@@ -77,7 +77,6 @@ impl<D: Device> Job<D> {
     /// }
     /// ```
     pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
-        self.mark_by_hand();
         self.ask(Some(shape))
     }
 
@@ -118,11 +117,6 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {
-        self.mark_by_hand();
-        self.close()
-    }
-
-    pub(crate) fn close(&self) -> Result<(), NotRunning> {
         self.unpark(true);
         // A failure leaves the batch open; the next poll fences it.
         let _ = self.shared.fence(self.key);
@@ -173,7 +167,7 @@ impl<D: Device> Job<D> {
         let mut heap = self.heap.lock();
         if heap.is_due() {
             drop(heap);
-            self.prepare(request, size)?;
+            self.prepare(size);
             heap = self.heap.lock();
         }
         let Some(block) = heap.alloc(request, size, align, None) else {
@@ -196,18 +190,14 @@ impl<D: Device> Job<D> {
         (align == GRANULE || valid).then_some(align.max(GRANULE))
     }
 
-    /// Before an allocation that may begin an iteration, or is the first of one.
+    /// Before the first allocation of an iteration.
     #[cold]
-    fn prepare(&self, request: Request, size: u64) -> Result<(), AllocError<D::Error>> {
-        if self.heap.lock().marker.is_some() {
-            self.mark(request, size)?;
-        }
+    fn prepare(&self, size: u64) {
         let mark = self.heap.lock().first_mark(size);
         if let Some(mark) = mark {
             // While the iteration has nothing yet its claim may rise as high as it has to.
             self.show(mark);
         }
-        Ok(())
     }
 
     /// An allocation has been made, maybe one that shows what the iteration is like, or that somebody
@@ -314,6 +304,11 @@ impl<D: Device> Job<D> {
     pub fn stats(&self) -> Stats {
         let blocks = self.heap.lock().tally.stats();
         self.shared.ledger.lock().stats(self.key, blocks)
+    }
+
+    /// The bytes of its live blocks, as they are placed.
+    pub(crate) fn allocated(&self) -> Bytes {
+        self.heap.lock().tally.allocated()
     }
 
     /// How its iterations are planned.

@@ -67,7 +67,7 @@ impl<D: Device> fmt::Debug for Changed<'_, D> {
 }
 
 /// Gives up a job's place in the queue when it is dropped, if the job still waits.
-struct Place<'a, D: Device>(&'a Job<D>);
+pub(super) struct Place<'a, D: Device>(pub(super) &'a Job<D>);
 
 impl<D: Device> Drop for Place<'_, D> {
     fn drop(&mut self) {
@@ -94,7 +94,6 @@ impl<D: Device> Job<D> {
     }
 
     async fn started(&self, shape: Option<u64>) -> Result<(), BeginError> {
-        self.mark_by_hand();
         let _place = Place(self);
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);
@@ -110,8 +109,6 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy).
     pub async fn alloc_async(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
-        // It may be an iteration that this waits for, if the job does not mark them.
-        let _place = self.heap.lock().marker.is_some().then(|| Place(self));
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);
             match self.alloc(request) {
@@ -183,7 +180,7 @@ mod blocking {
 
         /// Runs a future on this thread and looks at the fences while it waits. If the device refuses
         /// that, `failed` says what comes of it, if the wait is to end.
-        fn block_on<F: Future>(
+        pub(crate) fn block_on<F: Future>(
             &self,
             future: F,
             look: Duration,

@@ -34,7 +34,6 @@ impl Ledger {
             largest_free: Bytes::ZERO,
             iterations: account.iterations,
             claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
-            detected: None,
         };
         Snapshot {
             budget: self.budget(),

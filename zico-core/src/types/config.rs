@@ -28,7 +28,6 @@ pub struct JobConfig {
     pub(crate) floor: Bytes,
     pub(crate) cap: Option<Bytes>,
     pub(crate) declared: Option<Bytes>,
-    pub(crate) detect: bool,
     pub(crate) unplanned: bool,
 }
 
@@ -80,20 +79,6 @@ impl JobConfig {
         self
     }
 
-    /// The job does not mark its iterations: where they begin is detected from the order of its
-    /// allocations, and [`Job::detected`](crate::Job::detected) says how sure that is. Until then, and
-    /// whenever the order stops to repeat, what the job does counts as one iteration; with nothing
-    /// [declared](Self::declare) the first one runs alone. An allocation with which an iteration begins
-    /// is [`Busy`](crate::AllocError::Busy) for as long as that may not start.
-    ///
-    /// Takes three quarters of a mebibyte of the host's memory. A job that calls
-    /// [`begin`](crate::Job::begin) after all is believed.
-    #[must_use]
-    pub fn detect_iterations(mut self) -> Self {
-        self.detect = true;
-        self
-    }
-
     /// No iteration is planned.
     ///
     /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`] takes
@@ -129,7 +114,6 @@ pub(crate) struct Terms {
     pub(crate) declared: Option<u32>,
     /// The same to the byte, for people to read.
     pub(crate) declared_bytes: Bytes,
-    pub(crate) detect: bool,
 }
 
 impl Terms {
@@ -149,7 +133,6 @@ impl Terms {
             cap,
             declared: config.declared.map(up),
             declared_bytes: config.declared.unwrap_or_default(),
-            detect: config.detect,
         })
     }
 }

@@ -80,8 +80,6 @@ pub struct JobSnapshot {
     /// recent iterations took, and a margin of what they have exceeded that by. Between iterations:
     /// of the next one. None while nothing is known.
     pub claim: Option<Bytes>,
-    /// How sure it is where its iterations begin, if it does not mark them and that is known.
-    pub detected: Option<Detected>,
 }
 
 /// What has happened in a pool since it was made.

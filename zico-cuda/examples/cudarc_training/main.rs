@@ -1,8 +1,8 @@
-//! Two small networks in training on one GPU, each on a stream of `cudarc`'s, in memory of zico's.
+//! Trains two small networks on one GPU. Streams are `cudarc`'s, memory is zico's.
 //!
-//! Each job learns `|a| + b - c` from noise with one hidden layer: a forward pass that fills memory, a
-//! backward pass that empties it. Tensors are blocks of zico under `cudarc`'s slices, so that launches
-//! and copies are `cudarc`'s own. Where there is no CUDA driver this says so and ends.
+//! Each job learns `|a| + b - c` from noise with one hidden layer: a forward pass that fills
+//! memory, a backward pass that empties it. Tensors are `cudarc` slices over blocks of zico, so
+//! launches and copies are `cudarc`'s own. Without a CUDA driver the example says so and ends.
 //!
 //! `cargo run --release -p zico-cuda --example cudarc_training`
 
@@ -19,7 +19,7 @@ use zico_cuda::{CudaDevice, Options, discover};
 
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
-/// Less than the two would take one beside the other.
+/// Less than the sum of the two peaks.
 const BUDGET: Bytes = Bytes::mib(16);
 const ITERATIONS: u32 = 30;
 

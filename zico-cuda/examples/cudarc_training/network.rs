@@ -18,7 +18,7 @@ const INPUTS: u32 = 8;
 const RATE: f32 = 0.02;
 const LOOK: Duration = Duration::from_micros(200);
 
-/// What came of a job.
+/// The result of a job.
 pub(crate) struct Trained {
     pub(crate) first_loss: f32,
     pub(crate) last_loss: f32,
@@ -50,8 +50,8 @@ impl Kernels {
     }
 }
 
-/// A matrix: a block of zico's that `cudarc` sees as a slice. The slice is not the block's owner, so
-/// it must not be dropped, which would free it.
+/// A matrix: a block of zico's that `cudarc` sees as a slice. The slice is not the block's owner,
+/// so it must not be dropped, which would free it.
 struct Matrix {
     block: Block,
     data: ManuallyDrop<CudaSlice<f32>>,
@@ -64,7 +64,7 @@ impl Matrix {
         self.rows * self.columns
     }
 
-    /// The elements as they lie: how many rows and columns, and the steps from one to the next.
+    /// The layout: numbers of rows and columns, and their strides.
     const fn as_is(&self) -> View<'_> {
         View { of: self, shape: (self.rows, self.columns), steps: (self.columns, 1) }
     }
@@ -110,7 +110,8 @@ impl<'j> Network<'j> {
         Ok(Self { on, first, second })
     }
 
-    /// One step of gradient descent on a batch of its own; returns the mean squared error before it.
+    /// One step of gradient descent on a batch of its own; returns the mean squared error before
+    /// it.
     pub(crate) fn iteration(&mut self, number: u32) -> Result<f32, AnyError> {
         let on = &self.on;
         on.job.begin_blocking(LOOK)?;
@@ -158,13 +159,13 @@ impl Workshop<'_> {
         let len = rows as usize * columns as usize;
         let bytes = Bytes::new(len as u64 * size_of::<f32>() as u64);
         let block = self.job.alloc_blocking(Request::new(bytes, lifetime), LOOK)?;
-        // SAFETY: the block has so many bytes, and every element is written before it is read.
+        // SAFETY: the block has that many bytes, and every element is written before it is read.
         let data = unsafe { self.stream.upgrade_device_ptr(block.address().value(), len) };
         Ok(Matrix { block, data: ManuallyDrop::new(data), rows, columns })
     }
 
-    /// In program order: what is enqueued may still use the memory, and zico waits for that before
-    /// another job gets it.
+    /// Frees in program order: enqueued work may still use the memory, and zico waits for it before
+    /// another job gets the memory.
     fn free(&self, matrix: Matrix) -> Result<(), AnyError> {
         ManuallyDrop::into_inner(matrix.data).leak();
         Ok(self.job.free(matrix.block)?)
@@ -199,17 +200,18 @@ impl Workshop<'_> {
         Ok(product)
     }
 
-    /// What is below 0 becomes 0.
+    /// ReLU: elements below 0 become 0.
     fn rectify(&self, matrix: &mut Matrix) -> Result<(), AnyError> {
         let len = matrix.len();
         let mut launch = self.stream.launch_builder(&self.kernels.mask);
         launch.arg(&*matrix.data).arg(&*matrix.data).arg(&len);
-        // SAFETY: the kernel takes these parameters; each thread reads its element before it writes it.
+        // SAFETY: the kernel takes these parameters; each thread reads its element before it writes
+        // it.
         unsafe { launch.launch(LaunchConfig::for_num_elems(len)) }?;
         Ok(())
     }
 
-    /// What belongs to something not above 0 becomes 0.
+    /// Gradient of ReLU: 0 where the activation is not above 0.
     fn mask(&self, matrix: &mut Matrix, by: &Matrix) -> Result<(), AnyError> {
         let len = matrix.len();
         let mut launch = self.stream.launch_builder(&self.kernels.mask);

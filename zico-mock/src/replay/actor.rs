@@ -1,15 +1,17 @@
-//! One job of a replay: a host thread in virtual time that goes through a trace.
+//! One job of a replay: a host thread in virtual time that executes a trace.
 
 use std::collections::HashMap;
 
-use zico_core::{AllocError, Begin, Block, Bytes, Held, Job, JobConfig, Pool, Request, Ticks};
+use zico_core::{
+    AllocError, AutoJob, Begin, Block, Bytes, FreeError, Held, Job, JobConfig, Pool, Request, Ticks,
+};
 
 use super::outcome::{JobOutcome, Span};
-use super::pace::Pace;
 use super::program::{Op, Program};
+use super::progress::Progress;
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
-use crate::{Claim, MockDevice, MockStream};
+use crate::{Claim, MockDevice, MockError, MockStream};
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,24 +22,57 @@ enum State {
     RunAhead,
     /// The pool: a start or memory.
     Pool,
-    /// Nothing any more: it has left.
+    /// Nothing: it has left.
     Left,
 }
 
-/// How one operation went.
+/// The result of one operation.
 enum Done {
-    /// At once.
+    /// Done.
     Yes,
-    /// It keeps the host busy until then.
+    /// Done; the host is busy until then.
     Until(Ticks),
     /// It has to be tried again.
     Wait(State),
-    /// It never will; why.
+    /// Failed for good, with the reason.
     Never(String),
 }
 
+/// A job's handle: it marks its iterations, or they are detected.
+enum Handle {
+    Marks(Job<MockDevice>),
+    Detected(AutoJob<MockDevice>),
+}
+
+impl Handle {
+    fn new(job: Job<MockDevice>, detect: bool) -> Self {
+        if detect { Self::Detected(AutoJob::new(job)) } else { Self::Marks(job) }
+    }
+
+    const fn job(&self) -> &Job<MockDevice> {
+        match self {
+            Self::Marks(job) => job,
+            Self::Detected(auto) => auto.job(),
+        }
+    }
+
+    fn alloc(&self, request: Request) -> Result<Block, AllocError<MockError>> {
+        match self {
+            Self::Marks(job) => job.alloc(request),
+            Self::Detected(auto) => auto.alloc(request),
+        }
+    }
+
+    fn free(&self, block: Block) -> Result<(), FreeError> {
+        match self {
+            Self::Marks(job) => job.free(block),
+            Self::Detected(auto) => auto.free(block),
+        }
+    }
+}
+
 pub(super) struct Actor<'t> {
-    job: Option<Job<MockDevice>>,
+    job: Option<Handle>,
     device: MockDevice,
     stream: MockStream,
     tag: u32,
@@ -45,18 +80,18 @@ pub(super) struct Actor<'t> {
     machine: Machine,
     random: fastrand::Rng,
     state: State,
-    /// What it could not do yet, and since when it has tried.
+    /// The operation that waits, and since when.
     pending: Option<(Op, Ticks)>,
     blocks: HashMap<BlockId, (Block, Claim)>,
     live: Bytes,
     steps: u64,
     turns: u64,
-    /// What all jobs together had done when this one last went on.
+    /// The iterations of all jobs together when this one last made progress.
     last_on: u64,
     /// It marks its iterations.
     marks: bool,
     wanted: u64,
-    pace: Pace,
+    progress: Progress,
     outcome: JobOutcome,
 }
 
@@ -70,10 +105,9 @@ impl<'t> Actor<'t> {
     ) -> Result<Self, ReplayError> {
         let device = pool.device().clone();
         let stream = device.add_stream();
-        let terms = if config.detect { terms.detect_iterations() } else { terms };
         let terms = if config.plans { terms } else { terms.without_plans() };
         Ok(Self {
-            job: Some(pool.join(terms.name(name.clone()), stream)?),
+            job: Some(Handle::new(pool.join(terms.name(name.clone()), stream)?, config.detect)),
             device,
             stream,
             tag: index,
@@ -89,7 +123,7 @@ impl<'t> Actor<'t> {
             last_on: 0,
             marks: !config.detect,
             wanted: config.iterations,
-            pace: Pace::default(),
+            progress: Progress::default(),
             outcome: JobOutcome::new(name),
         })
     }
@@ -129,7 +163,7 @@ impl<'t> Actor<'t> {
     }
 
     pub(super) fn held(&self) -> Held {
-        self.job.as_ref().map(Job::held).unwrap_or_default()
+        self.job.as_ref().map(|job| job.job().held()).unwrap_or_default()
     }
 
     pub(super) fn name(&self) -> &str {
@@ -149,7 +183,7 @@ impl<'t> Actor<'t> {
         total - self.last_on
     }
 
-    /// How often it has gone on.
+    /// The number of turns it has had.
     pub(super) fn turns(&self) -> u64 {
         self.turns
     }
@@ -167,7 +201,7 @@ impl<'t> Actor<'t> {
 
     /// The device has finished launches, maybe of this job.
     pub(super) fn completed(&mut self, now: Ticks) {
-        self.outcome.iterations += self.pace.finish(self.device.completed(self.stream));
+        self.outcome.iterations += self.progress.finish(self.device.completed(self.stream));
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
         }
@@ -180,7 +214,7 @@ impl<'t> Actor<'t> {
 
     /// Iterations done, and the share that is done of the one under way.
     fn iterations_done(&self) -> f64 {
-        self.outcome.iterations as f64 + self.pace.share()
+        self.outcome.iterations as f64 + self.progress.share()
     }
 
     /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
@@ -235,13 +269,12 @@ impl<'t> Actor<'t> {
 
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
         self.note_kept();
-        let begin =
-            |job: &Job<MockDevice>| if self.marks { job.begin() } else { Ok(Begin::Started) };
+        let begin = |job: &Handle| if self.marks { job.job().begin() } else { Ok(Begin::Started) };
         match self.job.as_ref().map(begin) {
             Some(Ok(Begin::Started)) => {
                 self.waited(since, now);
                 self.outcome.spans.push(Span { asked: since, began: now, ended: None });
-                self.pace.begin(work);
+                self.progress.begin(work);
                 Done::Yes
             }
             Some(Ok(Begin::Wait(_))) => Done::Wait(State::Pool),
@@ -288,33 +321,34 @@ impl<'t> Actor<'t> {
         let off = 1.0 + self.machine.jitter * (2.0 * self.random.f64() - 1.0);
         let work = self.machine.scaled(recorded, off);
         self.device.launch(self.stream, work, self.machine.utilisation)?;
-        self.pace.launch(recorded);
+        self.progress.launch(recorded);
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
     }
 
-    /// The end of an iteration costs the host a dispatch as well, so that even a job without a launch
-    /// moves on in time.
+    /// The end of an iteration costs the host a dispatch as well, so that even a job without a
+    /// launch moves on in time.
     fn end(&mut self, now: Ticks) -> Done {
         let job = self.job.as_ref().filter(|_| self.marks);
-        if let Some(Err(error)) = job.map(Job::end) {
+        if let Some(Err(error)) = job.map(|job| job.job().end()) {
             return Done::Never(error.to_string());
         }
         self.note_kept();
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
-        self.outcome.iterations += self.pace.end();
+        self.outcome.iterations += self.progress.end();
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 
-    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next one.
+    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next
+    /// one.
     fn note_kept(&mut self) {
         let Held { persistent, iteration, transient, .. } = self.held();
         let leased = persistent.saturating_add(iteration).saturating_add(transient);
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 
-    /// It has waited for the pool: within an iteration that is a stall, else a delayed start.
+    /// Adds up a wait for the pool: a stall within an iteration, otherwise a delayed start.
     fn waited(&mut self, since: Ticks, now: Ticks) {
         let running = self.outcome.spans.last().is_some_and(|span| span.ended.is_none());
         let sum = if running { &mut self.outcome.stalled } else { &mut self.outcome.start_delay };
@@ -323,7 +357,8 @@ impl<'t> Actor<'t> {
 
     /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
     fn leave(&mut self) -> Result<(), ReplayError> {
-        self.outcome.planning = self.job.as_ref().map(Job::planning).unwrap_or_default();
+        self.outcome.planning =
+            self.job.as_ref().map(|job| job.job().planning()).unwrap_or_default();
         let mut blocks: Vec<(BlockId, Claim)> =
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);

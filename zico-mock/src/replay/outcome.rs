@@ -1,4 +1,4 @@
-//! What a replay measured.
+//! The results of a replay.
 
 use zico_core::{Bytes, Planning, Ticks};
 
@@ -33,8 +33,8 @@ pub struct JobOutcome {
     pub peak_leased: Bytes,
     /// What is charged to it for persistent blocks, in whole regions, at the end.
     pub persistent: Bytes,
-    /// The most that it had leased while no iteration of it ran, in whole regions: what persists, and
-    /// what it carried over from one iteration to the next.
+    /// The most that it had leased while no iteration of it ran, in whole regions: what persists,
+    /// and what it carried over from one iteration to the next.
     pub kept: Bytes,
     /// Time spent waiting for iterations to start, and before the first one for its setup's memory.
     pub start_delay: Ticks,
@@ -68,7 +68,7 @@ impl JobOutcome {
     }
 }
 
-/// What a replay measured.
+/// The results of a replay.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The policy's name.

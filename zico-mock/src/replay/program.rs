@@ -1,4 +1,4 @@
-//! The order in which a job does what its trace recorded, for as many iterations as asked for.
+//! The sequence of operations of a job: its trace, repeated for any number of iterations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use zico_core::Ticks;
 
 use crate::trace::{Block, BlockId, Step, Trace};
 
-/// One thing a job does.
+/// One operation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Asks to start an iteration.
@@ -23,10 +23,10 @@ pub enum Op {
 /// Plays a trace without end: its setup, its iterations, and from the last iteration again the
 /// second one (the first is different: it makes the optimizer's state).
 ///
-/// What the last iteration leaves behind stands for what the second one expects, as far as the sizes
-/// are the same: a loss that is replaced in each iteration stays so. Where they are not, the last one
-/// frees what it leaves, and allocates what is expected. So a block may have another name than in the
-/// trace once iterations are played again: two that are alive never have the same.
+/// What the last iteration leaves behind stands for what the second one expects, as far as the
+/// sizes are the same: a loss that is replaced in each iteration stays so. Where they are not, the
+/// last one frees what it leaves, and allocates what is expected. So a block may have another name
+/// than in the trace once iterations are played again: two that are alive never have the same.
 #[derive(Clone, Debug)]
 pub struct Program<'t> {
     trace: &'t Trace,
@@ -141,7 +141,7 @@ impl Names {
     fn of(&mut self, trace: &Trace, step: Step) -> Step {
         match step {
             Step::Alloc { block, bytes, lifetime } if self.taken.contains(&block) => {
-                // Beyond those of the trace and those that are taken: there are not so many.
+                // Beyond those of the trace and those that are taken: there are always enough.
                 let blocks = u32::try_from(trace.blocks().len()).unwrap_or(u32::MAX);
                 let beyond = BlockId::new(blocks);
                 let free = self.taken.last().filter(|&&last| last >= beyond);
@@ -175,8 +175,8 @@ mod tests {
     use zico_core::{Bytes, Lifetime};
 
     use super::*;
-    use crate::bundled;
     use crate::trace::Iteration;
+    use crate::trace::bundled;
 
     fn alloc(block: u32, bytes: u64) -> Step {
         let (block, lifetime) = (BlockId::new(block), Lifetime::Iteration);
@@ -192,8 +192,8 @@ mod tests {
         Trace::new("job".into(), String::new(), setup, iterations.collect()).unwrap()
     }
 
-    /// The sizes that are allocated (positive) and freed in so many iterations. Whatever is freed is alive,
-    /// and nothing that is alive is allocated.
+    /// The sizes that are allocated (positive) and freed in a number of iterations. Whatever is
+    /// freed is alive, and nothing that is alive is allocated.
     fn played(trace: &Trace, iterations: usize) -> Vec<Vec<i64>> {
         let (mut program, mut alive) = (Program::new(trace), HashMap::new());
         let mut all: Vec<Vec<i64>> = Vec::new();

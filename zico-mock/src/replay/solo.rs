@@ -1,11 +1,11 @@
-//! What jobs need when they run alone, and what that says about budgets.
+//! The needs of jobs that run alone, and the budgets derived from them.
 
 use zico_core::{Bytes, JobConfig, PoolConfig};
 
 use super::{GRANULARITY, Machine, PolicyKind, ReplayConfig, ReplayError, replay};
 use crate::trace::Trace;
 
-/// One job alone on the device, with memory to spare.
+/// Figures of one job alone on the device, with ample memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Solo {
     /// The most that it holds, in whole regions.
@@ -14,14 +14,14 @@ pub struct Solo {
     pub peak_leased: Bytes,
     /// What it has leased for persistent blocks, in whole regions.
     pub persistent: Bytes,
-    /// What it keeps while it does not run, in whole regions: what persists, and what it carries over
-    /// from one iteration to the next, such as a loss that the next one's replaces.
+    /// What it keeps while it does not run, in whole regions: what persists, and what it carries
+    /// over from one iteration to the next, such as a loss that the next one's replaces.
     pub kept: Bytes,
     /// Its iterations per second, after the first.
     pub rate: f64,
 }
 
-/// What a set of jobs needs.
+/// The needs of a set of jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Needs {
     /// The size of a region that the figures are in.
@@ -31,7 +31,7 @@ pub struct Needs {
     /// L: the least budget under which they can share: the largest, over jobs, of its peak and what
     /// the others keep (Salus's safety condition with one lane).
     pub least: Bytes,
-    /// S: the sum of the peaks; from there on nobody has to wait.
+    /// S: the sum of the peaks; from there on no job has to wait.
     pub sum: Bytes,
 }
 
@@ -50,8 +50,9 @@ impl Needs {
         budget.round_up(self.region).unwrap_or(budget)
     }
 
-    /// On which terms the jobs join under `policy`. [`PolicyKind::Static`] gives each a cap: the budget
-    /// divided in proportion to their peaks, with which it needs the least. Others give none.
+    /// On which terms the jobs join under `policy`. [`PolicyKind::Static`] gives each a cap: the
+    /// budget divided in proportion to their peaks, with which it needs the least. Others give
+    /// none.
     #[must_use]
     pub fn terms(&self, policy: PolicyKind, budget: Bytes) -> Vec<JobConfig> {
         if policy != PolicyKind::Static {
@@ -141,10 +142,11 @@ mod tests {
     use zico_core::{Lifetime, Ticks};
 
     use super::*;
-    use crate::bundled;
+    use crate::trace::bundled;
     use crate::trace::{BlockId, Iteration, Step};
 
-    /// Five persistent blocks of 1 MiB, and iterations that take 10 MiB more, run and give them back.
+    /// Five persistent blocks of 1 MiB, and iterations that take 10 MiB more, run and give them
+    /// back.
     fn plain() -> Trace {
         let alloc = |block: u32, bytes, lifetime| Step::Alloc {
             block: BlockId::new(block),
@@ -171,7 +173,8 @@ mod tests {
         needs(&[trace, trace], Some(Bytes::mib(2)), iterations, &Machine::default()).unwrap()
     }
 
-    /// What a job holds while it waits for its next iteration nobody else can have, whether it persists or not.
+    /// Others cannot get what a job holds while it waits for its next iteration, whether it
+    /// persists or not.
     #[test]
     fn what_is_carried_from_one_iteration_to_the_next_is_kept() {
         let (plain, carrying) = (plain(), plain().carrying(Bytes::mib(8)).unwrap());
@@ -189,7 +192,8 @@ mod tests {
         }
     }
 
-    /// What the setup leaves to be freed by the first iteration is held as long as that has to wait.
+    /// What the setup leaves to be freed by the first iteration is held as long as that has to
+    /// wait.
     #[test]
     fn what_the_first_iteration_finds_is_kept() {
         let block = |block: u32| BlockId::new(block);

@@ -1,12 +1,12 @@
-//! One policy tried on some jobs under one budget: the figures by which policies are compared, or why
-//! it has none.
+//! One policy on a set of jobs under one budget: the figures by which policies are compared, or the
+//! reason why there are none.
 
 use zico_core::policy::Policy;
 
 use super::{JobOutcome, Needs, Outcome, ReplayConfig, ReplayError, replay_under};
 use crate::trace::Trace;
 
-/// How a policy came through.
+/// The result of a trial.
 #[derive(Clone, Debug)]
 pub enum Trial {
     /// Every job did its iterations.
@@ -20,7 +20,7 @@ pub enum Trial {
     },
     /// Jobs waited for ever: a breach of the promises that there is no deadlock and no starvation.
     Stuck {
-        /// Who waited, and the pool's books.
+        /// The jobs that waited, and the pool's snapshot.
         reason: String,
     },
 }
@@ -58,7 +58,7 @@ impl Trial {
 /// Replays under `policy`, or under none, whatever `config` says of it.
 ///
 /// # Errors
-/// As [`replay`](super::replay), but for what the policy is to blame for: that is a result.
+/// As [`replay`](super::replay), except for failures caused by the policy, which are results.
 pub fn trial(
     traces: &[&Trace],
     config: &ReplayConfig,
@@ -82,7 +82,7 @@ pub fn trial(
     })
 }
 
-/// An outcome in a few numbers.
+/// The summary of an outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// The sum over jobs of the rate over the rate alone: 1 is one job's worth.
@@ -125,7 +125,8 @@ impl Figures {
 }
 
 /// Jain's fairness index of what n users get: (sum x)^2 / (n sum x^2). It is 1 if all get the same
-/// and k / n if k of them get the same and the others nothing. Nobody and nothing is fair.
+/// and k / n if k of them get the same and the others nothing. It is 1 for no users, and if all get
+/// nothing.
 ///
 /// R. Jain, D. Chiu, W. Hawe: *A Quantitative Measure of Fairness and Discrimination for Resource
 /// Allocation in Shared Computer Systems*, DEC Research Report TR-301, 1984.
@@ -141,8 +142,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
     use super::*;
-    use crate::bundled;
     use crate::replay::{Machine, PolicyKind, needs};
+    use crate::trace::bundled;
 
     #[test]
     fn fairness_is_between_one_nth_and_one() {

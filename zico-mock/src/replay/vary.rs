@@ -1,4 +1,4 @@
-//! Recorded jobs that do not repeat as recorded: their iterations take more or less, longer or shorter.
+//! Variations of recorded jobs: iterations with more or less memory and time than recorded.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use zico_core::{Bytes, Lifetime, Ticks};
 use super::program::{Op, Program};
 use crate::trace::{BlockId, Iteration, Step, Trace, TraceError};
 
-/// As many iterations as there are factors, one after the other as a replay plays them: the recorded ones,
-/// and from the last one again the second. Each block of an iteration that does not persist takes as many
-/// times its recorded bytes as the iteration's factor says, and each launch as many times its recorded
-/// time: as a batch or a sequence of another length would.
+/// As many iterations as there are factors, one after the other as a replay plays them: the
+/// recorded ones, and from the last one again the second. Each block of an iteration that does not
+/// persist takes as many times its recorded bytes as the iteration's factor says, and each launch
+/// as many times its recorded time: as a batch or a sequence of another length would.
 ///
 /// # Errors
-/// If the factors make no trace: there are none, or they are so large that the bytes of all blocks cannot
-/// be summed up. A factor below zero counts as zero; no block has less than one byte.
+/// If the factors make no trace: there are none, or they are so large that the bytes of all blocks
+/// cannot be summed up. A factor below zero counts as zero; no block has less than one byte.
 ///
 /// ```
 /// use zico_mock::{bundled, replay::varied};
@@ -104,7 +104,7 @@ fn times(value: u64, factor: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bundled;
+    use crate::trace::bundled;
 
     #[test]
     fn iterations_repeat_as_recorded_and_take_what_their_factors_say() {

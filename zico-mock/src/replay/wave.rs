@@ -1,4 +1,4 @@
-//! Who held how much over time, in a bounded number of samples that keep every peak.
+//! Memory held by each job over time, in a bounded number of samples that keep every peak.
 
 use zico_core::{Bytes, Ticks};
 

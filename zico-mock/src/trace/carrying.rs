@@ -1,17 +1,17 @@
-//! Jobs that hold something over from one iteration to the next.
+//! Jobs that carry a block over from one iteration to the next.
 
 use zico_core::{Bytes, Lifetime};
 
 use super::{BlockId, Iteration, Phase, Step, Trace, TraceError};
 
 impl Trace {
-    /// The same job with one more block of `bytes` in each iteration, which outlives it: in the next
-    /// iteration it is freed once its successor has been made. So does a training loop that says `loss =
-    /// model(batch)` in each turn: the old loss, and all that hangs on it, goes when the name is given to
-    /// the new one.
+    /// The same job with one more block of `bytes` in each iteration, which outlives it: in the
+    /// next iteration it is freed once its successor has been made. A training loop with `loss =
+    /// model(batch)` does so: the old loss and its graph are freed when the name is bound to the
+    /// new loss.
     ///
-    /// The block is made where the first backward phase begins, or at the end of an iteration that marks
-    /// none. That of the last iteration stays. The job's name and provenance are as before.
+    /// The block is made where the first backward phase begins, or at the end of an iteration that
+    /// marks none. That of the last iteration stays. The job's name and provenance are as before.
     ///
     /// # Errors
     /// If that makes no trace: `bytes` are none, or more than can be counted.

@@ -1,4 +1,4 @@
-//! Whether the steps of a trace make sense.
+//! Validation of the steps of a trace.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use zico_core::{Bytes, Lifetime, Ticks};
 
 use super::{Block, BlockId, Iteration, Step};
 
-/// Where in a trace a step stands.
+/// The position of a step in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The iteration, counted from zero; nothing for the setup.
@@ -25,16 +25,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why steps are not a trace. Iterations and steps are counted from zero.
+/// Why steps do not form a trace. Iterations and steps are counted from zero.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// There is nothing to replay.
+    /// There is no iteration.
     #[error("a trace needs at least one iteration")]
     NoIterations,
     /// The setup does something else than to allocate.
     #[error("{place}: the setup holds nothing but allocations")]
     NotAnAllocation {
-        /// The step that is none.
+        /// The step that is not an allocation.
         place: Place,
     },
     /// An id is taken, or one was left out.

@@ -26,10 +26,10 @@
 //! 4. the number of iterations, and for each its recorded wall time in nanoseconds (a number), the
 //!    number of its steps, and these steps.
 //!
-//! Nothing follows. Blocks have no ids in a file: they are numbered in the order of allocation.
-//! A free counts back from the newest block because that number is the same in every iteration
-//! of a steady job, which is what the compression lives on. The checksum at the end of the zlib
-//! stream guards the content. What a trace has to fulfil besides is said at [`Trace::new`].
+//! Nothing follows. Blocks have no ids in a file: they are numbered in the order of allocation. A
+//! free counts back from the newest block because that number is the same in every iteration of a
+//! steady job, which is why the files compress well. The checksum at the end of the zlib stream
+//! guards the content. What a trace has to fulfil besides is said at [`Trace::new`].
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -51,8 +51,8 @@ pub const VERSION: u8 = 1;
 /// some forty bytes for one at the most, so this also bounds what a malicious file can cost.
 pub const MAX_CONTENT: u64 = 64 << 20;
 
-/// The most bytes of a trace's name, and of its provenance: 64 KiB. They are printed, and kept for each
-/// job of a trace.
+/// The most bytes of a trace's name, and of its provenance: 64 KiB. They are printed, and kept for
+/// each job of a trace.
 pub const MAX_TEXT: usize = 64 << 10;
 
 /// Why a file is no trace. Offsets count bytes of inflated content, records count steps over the
@@ -172,9 +172,10 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// What writing to `to` answers; [`io::ErrorKind::InvalidInput`] if the name or the provenance is
-    /// longer than [`MAX_TEXT`], and [`io::ErrorKind::FileTooLarge`] if the trace has more than
-    /// [`MAX_CONTENT`], so that nobody could read it. A text that is too long leaves `to` as it was.
+    /// What writing to `to` answers; [`io::ErrorKind::InvalidInput`] if the name or the provenance
+    /// is longer than [`MAX_TEXT`], and [`io::ErrorKind::FileTooLarge`] if the trace has more than
+    /// [`MAX_CONTENT`], so that it could not be read. A text that is too long leaves `to` as it
+    /// was.
     pub fn write(&self, mut to: impl Write) -> io::Result<()> {
         for (what, text) in [("name", &self.name), ("provenance", &self.provenance)] {
             if text.len() > MAX_TEXT {

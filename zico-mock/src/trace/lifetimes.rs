@@ -1,4 +1,4 @@
-//! The blocks of an iteration that repeats, as a planner takes them.
+//! The blocks of an iteration that repeats, as input of a planner.
 
 use zico_core::{Bytes, Lifetime};
 use zico_plan::Block as Planned;
@@ -13,21 +13,21 @@ pub const GRAIN: Bytes = Bytes::new(512);
 pub struct Repeating {
     /// The blocks. Their time is the number of allocations and frees since the iteration began.
     pub blocks: Vec<Planned>,
-    /// For each of them which block of the trace it is for; a slot that a block takes in every other
-    /// iteration has the block that takes it in the recorded one, or will in the next.
+    /// For each of them which block of the trace it is for; a slot that a block takes in every
+    /// other iteration has the block that takes it in the recorded one, or will in the next.
     pub ids: Vec<BlockId>,
-    /// The bytes of the persistent blocks by then, which are no part of the plan: they never move, so
-    /// they lie side by side.
+    /// The bytes of the persistent blocks by then, which are no part of the plan: they never move,
+    /// so they lie side by side.
     pub persistent: Bytes,
 }
 
 impl Trace {
     /// The blocks of the last recorded iteration, taken as one that repeats.
     ///
-    /// A block that outlives the iteration has, at the beginning of the next, a predecessor of the same
-    /// size that is still alive; so it gets two slots for the whole iteration, which it and its
-    /// predecessor take in turn (SmartPool, Zhang et al., arXiv 1903.06631). Blocks that are carried in
-    /// beyond those keep a slot from the beginning until they are freed.
+    /// A block that outlives the iteration has, at the beginning of the next, a predecessor of the
+    /// same size that is still alive; so it gets two slots for the whole iteration, which it and
+    /// its predecessor take in turn (SmartPool, Zhang et al., arXiv 1903.06631). Blocks that are
+    /// carried in beyond those keep a slot from the beginning until they are freed.
     #[must_use]
     pub fn repeating(&self) -> Repeating {
         let last = self.iterations.len() - 1;
@@ -125,7 +125,8 @@ mod tests {
         let wanted = [
             // Within the iteration.
             (4, Planned::new(0, 2, 512)),
-            // Carried out: block 2, which is not freed, and block 5, which takes turns with block 1.
+            // Carried out: block 2, which is not freed, and block 5, which takes turns with block
+            // 1.
             (2, Planned::new(0, 5, 512)),
             (2, Planned::new(0, 5, 512)),
             (5, Planned::new(0, 5, 1024)),

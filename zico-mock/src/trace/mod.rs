@@ -1,8 +1,8 @@
-//! What one recorded training job did to device memory, and when.
+//! Traces: the use of device memory by one recorded training job.
 //!
 //! A [`Trace`] is the memory side of a training job with the model taken away: which blocks it
-//! allocated and freed, in which order, and how long the device was busy in between. Replayed, it
-//! stands for the job wherever only its memory matters.
+//! allocated and freed, in which order, and how long the device was busy in between. A replay of it
+//! can stand for the job in experiments about memory.
 //!
 //! ```text
 //! setup        blocks alive when the first iteration starts: parameters, buffers
@@ -11,13 +11,14 @@
 //! ```
 //!
 //! Block ids count up from zero in the order of allocation over the whole trace, the setup first,
-//! so whatever is kept per block can be a vector. An iteration need not free all that it
-//! allocated: persistent blocks stay for good, and others may be freed in a later iteration.
-//! To run iterations again after the last one, first free what is still alive and not
-//! persistent, and allocate [`Trace::live_at_start`] of the iteration to go on with.
+//! so data per block can be kept in a vector. An iteration need not free all that it allocated:
+//! persistent blocks stay for good, and others may be freed in a later iteration. To run iterations
+//! again after the last one, first free what is still alive and not persistent, and allocate
+//! [`Trace::live_at_start`] of the iteration to go on with.
 //!
 //! [`mod@format`] describes the files in which traces are kept.
 
+pub mod bundled;
 mod carrying;
 mod check;
 pub mod format;
@@ -63,7 +64,7 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// What is known of a block besides when it is alive.
+/// The properties of a block, except when it is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its size as the job asked for it, not rounded to what an allocator hands out.

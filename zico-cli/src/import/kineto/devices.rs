@@ -1,4 +1,4 @@
-//! Of several devices in a profile the one whose memory counts.
+//! The choice of one device in a profile of several.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::totals::Total;
 use crate::import::before::Device;
 use crate::import::recording::Memory;
 
-/// What is used of the memory events.
+/// The memory events that are used.
 pub(super) struct OneDevice {
     pub(super) device: Device,
     /// Other accelerators.
@@ -19,8 +19,8 @@ pub(super) struct OneDevice {
 
 const CPU: i32 = 0;
 
-/// Of the accelerators the one with this number, or the one that allocates the most; the CPU if there is
-/// none.
+/// Of the accelerators the one with this number, or the one that allocates the most; the CPU if
+/// there is none.
 pub(super) fn one(memory: Vec<Located>, index: Option<u32>) -> Result<OneDevice, KinetoError> {
     let allocated = allocated(&memory);
     let is_it = |&(_, id): &(i32, i32)| index.is_none_or(|index| i64::from(id) == i64::from(index));

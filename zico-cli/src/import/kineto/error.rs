@@ -5,7 +5,7 @@ use std::io;
 
 use zico_core::Bytes;
 
-use super::threads::{LONGEST_ID, MAX_THREADS};
+use super::{LONGEST_ID, MAX_THREADS};
 use crate::import::MAX_EVENTS;
 use crate::import::before::{Device, list};
 use crate::import::recording::RecordingError;
@@ -70,7 +70,7 @@ pub enum KinetoError {
         /// Why.
         source: io::Error,
     },
-    /// The file is of some other program.
+    /// The file comes from another program.
     #[error("the JSON has no traceEvents: it is no profile of the PyTorch profiler")]
     NoTraceEvents,
     /// The profile is longer than any that is accepted.

@@ -1,4 +1,4 @@
-//! The part of a profile that is used, taken out of the file as it is read.
+//! The part of a profile that is used, extracted while the file is read.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -21,15 +21,15 @@ use super::totals::Total;
 use crate::import::MAX_EVENTS;
 use crate::import::recording::{Annotations, Mark, Memory, Op};
 
-/// What is used of a profile. Records are positions in the list of events.
+/// The used part of a profile. Records are positions in the list of events.
 #[derive(Default)]
 pub(super) struct Profile {
     pub(super) memory: Vec<Located>,
     pub(super) ops: Vec<Op>,
     pub(super) annotations: Annotations,
-    /// What GPUs did.
+    /// The activities of GPUs.
     pub(super) activities: Vec<Activity>,
-    /// The host's calls that made them do it.
+    /// The host's calls that started them.
     pub(super) calls: Vec<Call>,
 }
 
@@ -195,7 +195,7 @@ struct MemoryArgs<'a> {
 }
 
 impl MemoryArgs<'_> {
-    /// Whatever stands there: nothing else depends on it.
+    /// Any value: nothing else depends on it.
     fn total(&self) -> Total {
         let Some(text) = self.total.map(RawValue::get) else { return Total::Missing };
         text.parse().map_or(Total::Nonsense, Total::Bytes)

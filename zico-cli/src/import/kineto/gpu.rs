@@ -1,4 +1,4 @@
-//! What a GPU did, as launches at the moments in which the host asked for it.
+//! The activities of a GPU, as launches at the moments of the host's calls.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! Profiles of training jobs as PyTorch's profiler (Kineto) exports them: Chrome trace JSON, which is
-//! an object with a list of events, `traceEvents`, or just the list.
+//! Profiles of training jobs as PyTorch's profiler (Kineto) exports them: Chrome trace JSON, which
+//! is an object with a list of events, `traceEvents`, or just the list.
 //!
 //! What is used of a profile, and how, besides what holds for all recordings
 //! ([`import`](super#what-a-recording-becomes)):
@@ -7,13 +7,13 @@
 //! - **Memory.** Events named `[memory]`: an allocation if `Bytes` is positive, the free of the
 //!   same `Addr` if it is negative. They are merged with everything else by time, whatever their
 //!   order in the file. If an accelerator has allocated (`Device Type` is not 0), only its memory
-//!   counts, otherwise the CPU's. Of several accelerators one is taken, because a trace is of one: that
-//!   of [`Options::device_index`], or else the one that allocates the most bytes.
-//! - **What was there before.** `Total Allocated` is what is in use on the device after an event. Less
-//!   what the events up to then have allocated and not freed, that is what was in use before the
-//!   profile; what more than half of the events say counts. As far as the profile does not free it, it
-//!   becomes one persistent block, the first of the trace. PyTorch counts the CPU's memory only from
-//!   when the profiler first looked, so of the CPU there is nothing to be known.
+//!   counts, otherwise the CPU's. Of several accelerators one is taken, because a trace is of one:
+//!   that of [`Options::device_index`], or else the one that allocates the most bytes.
+//! - **What was there before.** `Total Allocated` is what is in use on the device after an event.
+//!   Less what the events up to then have allocated and not freed, that is what was in use before
+//!   the profile; what more than half of the events say counts. As far as the profile does not free
+//!   it, it becomes one persistent block, the first of the trace. PyTorch counts the CPU's memory
+//!   only from when the profiler first looked, so of the CPU there is nothing to be known.
 //! - **Iterations.** Annotations named `iteration`, or, if there are none, `ProfilerStep#N`, which
 //!   a profiler with a schedule makes at each `step()`.
 //! - **Phases.** Annotations named `data`, `forward`, `backward`, `optimizer` and `zero_grad`.
@@ -36,7 +36,6 @@ mod events;
 mod gpu;
 mod nanoseconds;
 mod threads;
-
 mod totals;
 
 use std::io::Read;
@@ -46,16 +45,21 @@ use zico_mock::trace::Trace;
 
 use super::before::{Before, Device, Doubt, Options, Origin, Recorded, Source};
 use super::recording::{Memory, Recording, Steps, of_operators, steps};
-
 use devices::OneDevice;
 
 pub use error::{KinetoError, Stopped};
-pub use threads::{LONGEST_ID, MAX_THREADS};
+
+/// The most threads of a profile: 2^14, of which that of a large job has a hundredth.
+pub const MAX_THREADS: usize = 1 << 14;
+
+/// The most bytes of a `pid` or a `tid` as it stands in the file. With [`MAX_THREADS`] it bounds
+/// what the names of threads take: 32 MiB.
+pub const LONGEST_ID: usize = 1 << 10;
 
 /// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
-/// provenance is added to if the launches are those of a GPU, and by what [`Origin`] leaves open. The
-/// file is read as a stream: memory is needed for its operators, kernels and memory events only, and
-/// for the names of its threads.
+/// provenance is added to if the launches are those of a GPU, and by what [`Origin`] leaves open.
+/// The file is read as a stream: memory is needed for its operators, kernels and memory events
+/// only, and for the names of its threads.
 ///
 /// # Errors
 ///

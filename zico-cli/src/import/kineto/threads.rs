@@ -2,14 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::KinetoError;
-
-/// The most threads of a profile: 2^14, of which that of a large job has a hundredth.
-pub const MAX_THREADS: usize = 1 << 14;
-
-/// The most bytes of a `pid` or a `tid` as it stands in the file. With [`MAX_THREADS`] it bounds what
-/// the names of threads take: 32 MiB.
-pub const LONGEST_ID: usize = 1 << 10;
+use super::{KinetoError, LONGEST_ID, MAX_THREADS};
 
 /// Numbers of threads, in the order in which they come.
 #[derive(Default)]

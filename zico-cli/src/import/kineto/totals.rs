@@ -1,4 +1,4 @@
-//! What `Total Allocated` says of the time before a profile.
+//! Memory in use before a profile, from `Total Allocated`.
 
 use crate::import::before::Doubt;
 use crate::import::recording::Memory;
@@ -14,12 +14,12 @@ pub(super) enum Total {
     Bytes(u64),
 }
 
-/// What was in use before the first of these events, which are those of one device in order of time;
-/// and what speaks against it.
+/// What was in use before the first of these events, which are those of one device in order of
+/// time; and the reason for doubt, if there is one.
 ///
-/// Of each event it is the total, less what the events up to it have allocated and not freed. That is
-/// the same for all of them, unless the profile has lost some or they are out of order; so it is what
-/// more than half of them say.
+/// Of each event it is the total, less what the events up to it have allocated and not freed. That
+/// is the same for all of them, unless the profile has lost some or they are out of order; so it is
+/// what more than half of them say.
 pub(super) fn before(events: &[(Memory, Total)]) -> Result<(u64, Option<Doubt>), Doubt> {
     if events.iter().all(|(_, total)| *total == Total::Missing) {
         return Err(Doubt::NoTotals);
@@ -50,8 +50,8 @@ fn unseen(events: &[(Memory, Total)]) -> impl Iterator<Item = Option<i128>> {
     })
 }
 
-/// The value that more than half of them have, if there is one; otherwise any of them. (Each two that
-/// differ cancel each other out; what is left over is that value.)
+/// The value that more than half of them have, if there is one; otherwise any of them. (Each two
+/// that differ cancel each other out; what is left over is that value.)
 fn majority(values: impl Iterator<Item = Option<i128>>) -> Option<i128> {
     let (mut candidate, mut left) = (None, 0_usize);
     for value in values {

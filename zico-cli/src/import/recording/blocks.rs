@@ -1,4 +1,4 @@
-//! The life of each block of memory in a recording.
+//! The lifetime of each block of memory in a recording.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use zico_core::{Bytes, Lifetime};
 use zico_mock::trace::{BlockId, Step};
 
-use super::steps::{Marks, Timed};
+use super::marks::{Marks, Timed};
 use super::{Memory, Op, RecordingError};
 
-/// What became of a block by the end of the last iteration.
+/// The state of a block at the end of the last iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Alive,
@@ -135,7 +135,8 @@ impl History {
     }
 
     /// The setup, and all steps within the iterations, of which there are `iterations`. Blocks are
-    /// numbered in this order. The first one is of `kept` bytes and persistent, unless it is of none.
+    /// numbered in this order. The first one is of `kept` bytes and persistent, unless it is of
+    /// none.
     pub(super) fn steps(&self, iterations: usize, kept: Bytes) -> (Vec<Step>, Vec<Timed>) {
         let mut ids = vec![BlockId::new(0); self.blocks.len()];
         let first = (kept > Bytes::ZERO).then_some(Step::Alloc {

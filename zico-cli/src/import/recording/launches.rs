@@ -1,4 +1,4 @@
-//! When the device is busy, made out from the operators.
+//! Launches derived from the operators, for recordings without device activities.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -1,9 +1,10 @@
-//! What every kind of recording comes to before it is a trace, and the rules by which it becomes
-//! one ([`import`](super#what-a-recording-becomes)).
+//! The common form of all kinds of recordings, and the rules by which a recording becomes a trace
+//! ([`import`](super#what-a-recording-becomes)).
 
 mod blocks;
 mod error;
 mod launches;
+mod marks;
 mod steps;
 
 use zico_mock::trace::Phase;
@@ -23,8 +24,8 @@ pub(super) struct Recording {
     /// The iterations: at least one.
     pub(super) iterations: Vec<Mark>,
     pub(super) phases: Vec<(Phase, Mark)>,
-    /// What was in use before the first memory event, if that is known; not less than the blocks that
-    /// are freed without having been allocated.
+    /// What was in use before the first memory event, if that is known; not less than the blocks
+    /// that are freed without having been allocated.
     pub(super) before: Option<u64>,
 }
 
@@ -54,7 +55,7 @@ pub(super) struct Mark {
     pub(super) record: u32,
 }
 
-/// Annotations that say something, by their names.
+/// The annotations that are used, by their names.
 #[derive(Default)]
 pub(super) struct Annotations {
     /// Those named `iteration`.
@@ -67,12 +68,12 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Whether an annotation of this name says something.
+    /// Whether an annotation of this name is used.
     pub(super) fn knows(name: &str) -> bool {
         name == "iteration" || name.starts_with("ProfilerStep#") || phase(name).is_some()
     }
 
-    /// Takes one in, if it says something.
+    /// Adds an annotation, if its name is known.
     pub(super) fn add(&mut self, name: &str, mark: Mark) {
         if name == "iteration" {
             self.iterations.push(mark);

@@ -1,4 +1,4 @@
-//! The part of a snapshot that is used, taken out of its pickle.
+//! The part of a snapshot that is used, extracted from its pickle.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::import::MAX_EVENTS;
 use crate::import::before::Device;
 use crate::import::recording::{Annotations, Mark, Memory};
 
-/// What is used of a snapshot. Times are nanoseconds.
+/// The used part of a snapshot. Times are nanoseconds.
 pub(super) struct Snapshot {
     /// Of the one device that counts, each at a moment of its own, in the order of its list:
     /// that is the order of the program, and times of microseconds are not fine enough.
@@ -78,8 +78,8 @@ struct Record<'h> {
 
 struct Reader<'h> {
     heap: &'h Heap,
-    /// How many records may still be looked at. Lists may be shared, so that their lengths do not
-    /// bound the work.
+    /// The remaining number of records. Lists may be shared, so the file's length does not bound
+    /// the work.
     left: usize,
 }
 

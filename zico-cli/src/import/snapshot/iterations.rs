@@ -1,4 +1,4 @@
-//! The iterations of a recording that has no marks of them.
+//! Detection of iterations in a recording without marks.
 
 use std::iter::successors;
 

@@ -7,8 +7,8 @@
 //! - **Memory.** `alloc` and `free_requested` in `device_traces`, in the order in which they stand
 //!   there, which is that of the program; the sizes are those that were asked for. When the device
 //!   had passed a free (`free_completed`) is a matter of the allocator that hands memory on, and so
-//!   are its segments: they are left out. Of several devices one is taken, because a trace is of one:
-//!   that of [`Options::device_index`], or else the one that allocates the most bytes.
+//!   are its segments: they are left out. Of several devices one is taken, because a trace is of
+//!   one: that of [`Options::device_index`], or else the one that allocates the most bytes.
 //! - **Older blocks.** A block that is in use in `segments`, but was not allocated in the history,
 //!   was there before, and so was one that is freed without having been allocated.
 //! - **Iterations.** Annotations named `iteration` or else `ProfilerStep#N` in

@@ -142,7 +142,11 @@ fn the_banker_keeps_what_running_iterations_need() {
     books.lease(one, Zone::Iteration, &low);
     books.lease(two, Zone::Iteration, &low);
     let ahead = |books: &Books, job| books.ledger.accounts[&job].ahead();
-    assert_eq!((ahead(&books, one), ahead(&books, two)), (Some(9), Some(9)), "with a margin of one");
+    assert_eq!(
+        (ahead(&books, one), ahead(&books, two)),
+        (Some(9), Some(9)),
+        "with a margin of one"
+    );
     // With 7 left one of them can finish; not if both have one more.
     books.lease(one, Zone::Iteration, &[2]);
     assert!(books.is_denied(two, Zone::Iteration, &[2]));

@@ -1,4 +1,4 @@
-//! A strict reader of pickles that hold plain data.
+//! A strict reader for pickles of plain data.
 //!
 //! A pickle is a program for a machine with a stack and a memo (PEP 307, PEP 3154, and Python's
 //! `pickletools`). Most of its instructions make data; some name a Python function and call it,
@@ -12,8 +12,8 @@
 //!   reference takes as much as a number does, however large the thing is;
 //! - nothing recurses, neither reading nor dropping, so lists may be nested to any depth, and a
 //!   list that holds itself is just that;
-//! - it takes at most [`MAX_HELD`] bytes of memory, and no length is believed before that many
-//!   bytes have come.
+//! - it takes at most [`MAX_HELD`] bytes of memory, and no memory is reserved for a length before
+//!   that many bytes have been read.
 //!
 //! It is not the crate `serde-pickle` (1.2) because that copies what is shared each time it is
 //! used, carries out `GLOBAL` and `REDUCE` for some functions, and nests values within each other.
@@ -326,7 +326,8 @@ fn unreadable(offset: u64, source: io::Error) -> PickleError {
     }
 }
 
-/// The number of the last of `count` values. [`MAX_HELD`] has no room for more than 32 bits of them.
+/// The number of the last of `count` values. [`MAX_HELD`] has no room for more than 32 bits of
+/// them.
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 2^30 / 16")]
 const fn number(count: usize) -> u32 {
     (count - 1) as u32

@@ -31,7 +31,7 @@ pub(super) const MEMOIZE: u8 = 0x94;
 pub(super) const PROTO: u8 = 0x80;
 pub(super) const FRAME: u8 = 0x95;
 
-/// What an instruction is called, also one that is not carried out; nothing if there is none.
+/// The name of an instruction, also of one that is not supported; none if it does not exist.
 pub(super) fn name(opcode: u8) -> Option<&'static str> {
     NAMES.iter().find(|&&(code, _)| code == opcode).map(|&(_, name)| name)
 }

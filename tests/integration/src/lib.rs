@@ -1,0 +1,27 @@
+//! What the workspace's tests share: random workloads, threads and interleavings of calls, and a
+//! model that checks a pool after every call.
+
+pub mod between;
+pub mod handle;
+pub mod hook;
+pub mod schedules;
+pub mod storm;
+pub mod waves;
+pub mod world;
+
+/// The number of cases of a property test: `PROPTEST_CASES`, if set.
+#[must_use]
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
+/// The pages of the book whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/embed.md")]
+    struct Embed;
+    #[doc = include_str!("../../../docs/backend.md")]
+    struct Backend;
+    #[doc = include_str!("../../../docs/policies.md")]
+    struct Policies;
+}

@@ -1,0 +1,222 @@
+//! Memory carried over from one iteration to the next, and jobs that wait for it (D0).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use zico_core::{Activity, Awaited, Begin, Job, JobConfig};
+use zico_mock::MockDevice;
+use zico_mock::policy::Exclusive;
+use zico_tests::waves::{Reckless, regions};
+
+use super::{LOOK, Setup, busy, learned, out_of_memory, own, stays};
+
+/// D0, 1 to 3: what a job has left over from its last iteration it can free only by running on. An
+/// iteration of which nothing is known gets what is there beside it, and the other its turn.
+#[test]
+fn a_leftover_does_not_stop_an_iteration_of_which_nothing_is_known() {
+    for request in [learned(1), own(1)] {
+        for frees in [true, false] {
+            let setup = Setup::new(8);
+            let (a, b) = (setup.join("a"), setup.join("b"));
+            assert_eq!(a.begin(), Ok(Begin::Started));
+            let left = a.alloc(request).unwrap();
+            a.end().unwrap();
+            let second = thread::scope(|scope| {
+                assert_eq!(b.begin(), Ok(Begin::Started));
+                let waiting = scope.spawn(|| a.begin_blocking(LOOK));
+                while setup.pool.waits().is_empty() {
+                    thread::sleep(LOOK);
+                }
+                let blocks = [2, 5].map(|count| b.alloc_blocking(own(count), LOOK).unwrap());
+                blocks.into_iter().for_each(|block| b.free(block).unwrap());
+                b.end().unwrap();
+                waiting.join().unwrap()
+            });
+            assert_eq!(second, Ok(()));
+            if frees {
+                a.free(left).unwrap();
+            }
+            a.end().unwrap();
+        }
+    }
+}
+
+/// D0, 4: two jobs wait to start. The first needs what the second keeps and frees in its iteration:
+/// the second starts, whoever asked first.
+#[test]
+fn a_job_that_waits_to_start_lets_the_one_start_that_keeps_what_it_needs() {
+    let setup = Setup::new(8);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&a, 3, 2);
+    setup.learn(&b, 7, 2);
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    let left = a.alloc(own(2)).unwrap();
+    a.end().unwrap();
+    setup.settle();
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
+    assert_eq!(a.begin(), Ok(Begin::Started), "what the other waits for is kept here");
+    a.free(left).unwrap();
+    a.end().unwrap();
+    setup.settle();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+    let block = b.alloc(own(7)).unwrap();
+    b.free(block).unwrap();
+}
+
+/// The same where two keep what each other needs: one starts, and frees it or is told.
+#[test]
+fn two_jobs_that_keep_what_each_other_needs_do_not_wait_for_ever() {
+    let setup = Setup::new(8);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&a, 7, 2);
+    setup.learn(&b, 7, 2);
+    let left = [&a, &b].map(|job| job.alloc(own(3)).unwrap());
+    assert_eq!(
+        a.begin(),
+        Ok(Begin::Wait(None)),
+        "the other one is idle, and may free what it keeps"
+    );
+    assert!(matches!(b.begin(), Ok(Begin::Started | Begin::Wait(_))));
+    let (runs, its) = if a.begin() == Ok(Begin::Started) { (&a, left[0]) } else { (&b, left[1]) };
+    assert_eq!(runs.held().iteration, regions(3), "it runs");
+    runs.free(its).unwrap();
+    let all = runs.alloc(own(5)).unwrap();
+    runs.free(all).unwrap();
+    runs.end().unwrap();
+}
+
+/// The same where both wait for a third: the one that is asked first needs what the second keeps.
+#[test]
+fn what_a_waiting_job_keeps_is_not_there_for_one_with_a_higher_priority() {
+    let setup = Setup::under(8, Exclusive);
+    let [a, c] = ["a", "c"].map(|name| setup.join(name));
+    let b = setup.join(JobConfig::new("b").priority(1));
+    setup.learn(&a, 3, 2);
+    setup.learn(&b, 7, 2);
+    let left = a.alloc(own(2)).unwrap();
+    assert_eq!(c.begin(), Ok(Begin::Started));
+    assert_eq!((a.begin(), b.begin()), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
+    c.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "it could not go on");
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.free(left).unwrap();
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+}
+
+/// What a job begins with stays, as far as is known, until it has been freed: no iteration starts
+/// beside it that would need it.
+#[test]
+fn what_an_iteration_has_begun_with_is_not_expected_back() {
+    let setup = Setup::under(8, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&b, 6, 2);
+    let left = a.alloc(own(3)).unwrap();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
+    a.free(left).unwrap();
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started), "it has been freed");
+}
+
+/// What one of the last iterations has left may be left again, whatever the newest has begun with.
+#[test]
+fn what_iterations_have_left_is_expected_to_be_left_again() {
+    let setup = Setup::under(8, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&b, 6, 2);
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    let left = a.alloc(own(3)).unwrap();
+    a.end().unwrap();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.free(left).unwrap();
+    a.free(a.alloc(own(3)).unwrap()).unwrap();
+    a.end().unwrap();
+    setup.settle();
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "there may not be room for it");
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started), "nothing was left");
+}
+
+/// D0, 5: a persistent allocation outside iterations, by a job that keeps something, beside an
+/// iteration of which nothing is known.
+#[test]
+fn a_persistent_allocation_and_an_unknown_iteration_do_not_wait_for_each_other() {
+    let setup = Setup::new(8);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.alloc(own(1)).unwrap();
+    a.end().unwrap();
+    assert_eq!(b.begin(), Ok(Begin::Started));
+    busy(&a.alloc(stays(1)));
+    let block = b.alloc(own(7)).unwrap();
+    b.free(block).unwrap();
+    b.end().unwrap();
+    setup.settle();
+    a.alloc(stays(1)).unwrap();
+}
+
+/// D0, 6: a job that idles for ever keeps what it holds, and does not block others.
+#[test]
+fn an_idle_job_keeps_what_it_holds_and_stops_nobody() {
+    let setup = Setup::new(8);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    assert_eq!(a.begin(), Ok(Begin::Started));
+    a.alloc(own(1)).unwrap();
+    a.end().unwrap();
+    for _ in 0..3 {
+        assert_eq!(b.begin(), Ok(Begin::Started));
+        let block = b.alloc(own(7)).unwrap();
+        b.free(block).unwrap();
+        b.end().unwrap();
+        setup.settle();
+    }
+    // What it keeps can be waited for, and it is known who that is.
+    assert_eq!(b.begin(), Ok(Begin::Started));
+    b.alloc(own(7)).unwrap();
+    busy(&b.alloc(own(1)));
+    let waits = setup.pool.waits();
+    assert_eq!(
+        (waits.len(), waits[0].id, waits[0].awaited),
+        (1, b.id(), Awaited::Memory(regions(1)))
+    );
+    let blocker = &waits[0].blockers[0];
+    assert_eq!((blocker.id, blocker.activity, blocker.held), (a.id(), Activity::Idle, regions(1)));
+    assert_eq!(waits[0].to_string(), "b waits for 2 MiB: a (Idle) holds 2 MiB");
+}
+
+/// D0, 7: jobs that mark no iterations and all wait for memory: one of them is told, with the
+/// numbers.
+#[test]
+fn jobs_that_mark_nothing_and_all_wait_are_told() {
+    let setup = Setup::new(6);
+    let jobs = ["a", "b", "c"].map(|name| setup.join(name));
+    let blocks = jobs.each_ref().map(|job| job.alloc(own(2)).unwrap());
+    let told = thread::scope(|scope| {
+        let threads = jobs.each_ref().map(|job| {
+            let (done, mine) = (AtomicBool::new(false), blocks[jobs_index(&jobs, job)]);
+            scope.spawn(move || {
+                let result = job.alloc_blocking(own(1), LOOK);
+                // Who is told makes room for the others.
+                let _ = done.swap(true, Ordering::SeqCst) || job.free(mine).is_err();
+                if let Ok(block) = result {
+                    job.free(block).unwrap();
+                    return None;
+                }
+                Some(out_of_memory(result))
+            })
+        });
+        threads.map(|thread| thread.join().unwrap()).into_iter().flatten().collect::<Vec<_>>()
+    });
+    assert!(!told.is_empty() && told.len() < 3, "{told:?}");
+    assert!(
+        told[0].contains("budget 12 MiB") && told[0].contains("by 2 other jobs"),
+        "{}",
+        told[0]
+    );
+}
+
+fn jobs_index(jobs: &[Job<MockDevice>], job: &Job<MockDevice>) -> usize {
+    jobs.iter().position(|other| other.id() == job.id()).unwrap()
+}

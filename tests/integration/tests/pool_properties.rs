@@ -1,0 +1,78 @@
+//! The pool against a small model, whatever jobs do and whatever the device refuses.
+//!
+//! What is checked after every call stands in `zico_tests::world`. A failing case prints as the
+//! shrunk list of calls that leads to it.
+
+use proptest::prelude::*;
+use zico_core::{HandOver, Lifetime};
+use zico_mock::Operations;
+use zico_tests::world::{Call, JOBS, World};
+
+fn call() -> impl Strategy<Value = Call> {
+    let job = 0..JOBS;
+    let kib = prop_oneof![Just(0), 1..64u64, 1024..3000u64, 3000..20_000u64];
+    let lifetime = prop::option::weighted(0.75, prop::sample::select(Lifetime::ALL.as_slice()));
+    let operations = prop_oneof![
+        Just(Operations::empty()),
+        Just(Operations::CREATE),
+        Just(Operations::MAP),
+        Just(Operations::RECORD),
+        Just(Operations::QUERY),
+        Just(Operations::all()),
+    ];
+    let one = prop_oneof![
+        2 => job.clone().prop_map(Call::JoinOrLeave),
+        6 => job.clone().prop_map(Call::BeginOrEnd),
+        24 => (job.clone(), kib, 9..22u32, lifetime)
+            .prop_map(|(job, kib, align, lifetime)| Call::Alloc { job, kib, align, lifetime }),
+        16 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),
+        6 => (job.clone(), any::<usize>(), 0..500u64)
+            .prop_map(|(job, which, micros)| Call::UseElsewhere { job, which, micros }),
+        12 => (job.clone(), 0..500u64).prop_map(|(job, micros)| Call::Launch { job, micros }),
+        16 => (job.clone(), 1..40usize).prop_map(|(job, steps)| Call::Routine { job, steps }),
+        1 => (job.clone(), any::<u8>()).prop_map(|(job, what)| Call::Absurd { job, what }),
+        2 => (job.clone(), any::<bool>()).prop_map(|(job, side)| Call::Mute { job, side }),
+        1 => (job, any::<u8>()).prop_map(|(job, calls)| Call::Idle { job, calls }),
+        6 => (0..1000u64).prop_map(|micros| Call::Advance { micros }),
+        4 => Just(Call::Poll),
+        2 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
+        2 => (0..50u64).prop_map(|mib| Call::SetBudget { mib }),
+        2 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
+    ];
+    let during = (0..12u8, any::<bool>(), one.clone())
+        .prop_map(|(skip, before, call)| Call::During { skip, before, call: Box::new(call) });
+    prop_oneof![8 => one, 1 => during]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(zico_tests::cases(2000)) })]
+
+    #[test]
+    fn whatever_jobs_do_the_promises_hold(
+        hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Isolated]),
+        jobs in 2..=JOBS,
+        calls in prop::collection::vec(call(), 1..300),
+    ) {
+        let mut world = World::new(hand_over, jobs);
+        for call in &calls {
+            world.call(call);
+            world.check();
+        }
+        world.end();
+    }
+}
+
+/// The routine of the world is one that the pool plans, so that what stands above is true of plans
+/// too.
+#[test]
+fn routines_are_planned() {
+    let mut world = World::new(HandOver::Fenced, 3);
+    for _ in 0..4 {
+        world.call(&Call::Routine { job: 0, steps: 16 });
+        world.call(&Call::Advance { micros: 100 });
+        world.check();
+    }
+    let planning = world.planning(0);
+    assert_eq!((planning.plans, planning.placed, planning.departed), (1, 14, 0));
+    world.end();
+}

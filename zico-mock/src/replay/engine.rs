@@ -1,0 +1,181 @@
+//! The event loop of a replay: jobs and the device take turns in virtual time.
+
+use zico_core::policy::Policy;
+use zico_core::{Bytes, Ticks};
+
+use super::actor::Actor;
+use super::pools::Pools;
+use super::{GRANULARITY, JobOutcome, Outcome, PATIENCE, ReplayConfig, ReplayError, Wave, names};
+use crate::trace::Trace;
+use crate::{MockConfig, MockDevice, Operation};
+
+/// The limit of rounds without progress at one moment.
+const VAIN_ROUNDS: u32 = 10_000;
+
+/// A replay under way.
+pub(super) struct Replay<'t> {
+    device: MockDevice,
+    pools: Pools,
+    actors: Vec<Actor<'t>>,
+    wave: Wave,
+    peak_live: Bytes,
+    /// When each job had done its first iteration.
+    settled: Option<Ticks>,
+    /// The pools' generation at the last retry of the waiting jobs.
+    seen: u32,
+}
+
+impl<'t> Replay<'t> {
+    pub(super) fn new(
+        policy: Option<Box<dyn Policy>>,
+        traces: &[&'t Trace],
+        config: &ReplayConfig,
+    ) -> Result<Self, ReplayError> {
+        let mock = MockConfig::new(config.budget).granularity(GRANULARITY).budget(config.budget);
+        let device = MockDevice::new(mock)?;
+        let pools = Pools::new(&device, policy, traces.len(), config)?;
+        let mut actors = Vec::with_capacity(traces.len());
+        for (i, (trace, name)) in traces.iter().zip(names(traces)).enumerate() {
+            let tag = u32::try_from(i).unwrap_or(u32::MAX);
+            let terms = config.jobs.get(i).cloned().unwrap_or_default();
+            actors.push(Actor::new(tag, (name, terms), trace, config, pools.of(i))?);
+        }
+        let seen = pools.generation();
+        Ok(Self {
+            device,
+            pools,
+            actors,
+            wave: Wave::new(),
+            peak_live: Bytes::ZERO,
+            settled: None,
+            seen,
+        })
+    }
+
+    pub(super) fn run(mut self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, ReplayError> {
+        let mut reported = 0;
+        let (mut last, mut rounds) = ((Ticks::ZERO, 0), 0);
+        while !self.actors.iter().all(Actor::is_done) {
+            let ready =
+                |(i, actor): (usize, &Actor<'_>)| Some((actor.ready_at()?, actor.turns(), i));
+            let next = self.actors.iter().enumerate().filter_map(ready).min();
+            match (next, self.device.next_completion()) {
+                (Some((at, _, i)), completion)
+                    if completion.is_none_or(|completion| at < completion) =>
+                {
+                    self.device.advance_to(at);
+                    self.actors[i].step(at)?;
+                    self.note(at);
+                }
+                (_, Some(completion)) => self.complete(completion)?,
+                (_, None) => self.nudge()?,
+            }
+            self.wake();
+            if self.settled.is_none() && self.actors.iter().all(|actor| actor.iterations() > 0) {
+                self.settled = Some(self.now());
+                self.actors.iter_mut().for_each(Actor::settle);
+            }
+            // Each round advances time or some job. Many rounds that do neither mean that waiting
+            // jobs wake each other without progress.
+            let point = (self.now(), self.actors.iter().map(Actor::steps).sum::<u64>());
+            rounds = if point == last { rounds + 1 } else { 0 };
+            last = point;
+            if rounds > VAIN_ROUNDS {
+                return Err(self.deadlock());
+            }
+            self.check_patience()?;
+            let done = self.actors.iter().map(Actor::iterations_wanted_done).sum();
+            if done != reported {
+                reported = done;
+                progress(done);
+            }
+        }
+        self.finish()
+    }
+
+    /// The device finishes a launch.
+    fn complete(&mut self, at: Ticks) -> Result<(), ReplayError> {
+        self.device.advance_to(at);
+        for actor in &mut self.actors {
+            actor.completed(at);
+        }
+        if self.actors.iter().any(Actor::waits_for_pool) {
+            self.pools.poll()?;
+        }
+        let mut left = self.actors.iter().enumerate().filter(|(_, actor)| actor.has_left());
+        left.try_for_each(|(i, _)| self.pools.has_left(i))?;
+        Ok(())
+    }
+
+    /// No job is ready and the device is idle: polls the pool for completed fences. If that changes
+    /// nothing, the replay is deadlocked.
+    fn nudge(&mut self) -> Result<(), ReplayError> {
+        let before = self.pools.generation();
+        self.pools.poll()?;
+        if self.pools.generation() == before && self.seen == before {
+            return Err(self.deadlock());
+        }
+        Ok(())
+    }
+
+    /// No job may wait for ever, however busy the others are.
+    fn check_patience(&mut self) -> Result<(), ReplayError> {
+        let total = self.actors.iter().map(Actor::iterations).sum();
+        let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
+        let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };
+        let (job, snapshot) = (self.actors[job].name().to_owned(), self.pools.books());
+        Err(ReplayError::Starved { job, snapshot })
+    }
+
+    fn deadlock(&self) -> ReplayError {
+        ReplayError::Deadlock { at: self.now(), snapshot: self.pools.books() }
+    }
+
+    /// Lets jobs that wait for the pool retry if it has changed.
+    fn wake(&mut self) {
+        let generation = self.pools.generation();
+        if generation != self.seen {
+            self.seen = generation;
+            let now = self.now();
+            self.actors.iter_mut().for_each(|actor| actor.look_again(now));
+        }
+    }
+
+    fn now(&self) -> Ticks {
+        zico_core::Device::now(&self.device)
+    }
+
+    fn note(&mut self, now: Ticks) {
+        let live =
+            self.actors.iter().fold(Bytes::ZERO, |sum, actor| sum.saturating_add(actor.live()));
+        self.peak_live = self.peak_live.at_least(live);
+        self.wave.note(now, self.actors.iter().map(|actor| actor.held().total()));
+    }
+
+    /// Closes the window, lets all jobs leave, and collects the figures.
+    fn finish(self) -> Result<Outcome, ReplayError> {
+        let window = self.now();
+        let steps = self.actors.iter().map(Actor::steps).sum();
+        let finished = self.actors.into_iter().map(|actor| actor.finish(window));
+        let jobs: Vec<JobOutcome> = finished.collect::<Result<_, _>>()?;
+        self.device.run_until_idle();
+        self.pools.poll()?;
+        let calls = self.device.calls();
+        let memory = [Operation::Create, Operation::Destroy, Operation::Map, Operation::Unmap];
+        Ok(Outcome {
+            policy: self.pools.policy(),
+            budget: self.pools.budget(),
+            region: self.pools.region_size(),
+            window,
+            settled: self.settled,
+            peak_held: self.device.usage().peak_physical,
+            peak_live: self.peak_live,
+            violations: self.device.violations(),
+            violation_count: self.device.violation_count(),
+            steps,
+            memory_calls: memory.iter().map(|&operation| calls.of(operation)).sum(),
+            jobs,
+            wave: self.wave,
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! The training jobs that come with the library: recorded ones ([`names`]), and small synthetic
+//! ones ([`made`]).
+//!
+//! `traces/README.md` says where they come from and what they are not.
+
+use super::{ReadError, Trace};
+
+/// Names and files, in the order of the names.
+macro_rules! traces {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_bytes!(concat!("../../traces/", $name, ".ztrace")))),*]
+    };
+}
+
+const TRACES: &[(&str, &[u8])] = traces![
+    "bert-base",
+    "dlrm",
+    "gcn",
+    "gnmt",
+    "gpt2-small",
+    "mobilenet_v2",
+    "nasnetalarge",
+    "resnet110-cifar",
+    "resnet50",
+    "unet",
+    "whisper-tiny",
+];
+
+const MADE: &[(&str, &[u8])] = traces!["carry"];
+
+fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
+    TRACES.iter().chain(MADE)
+}
+
+/// Why a bundled trace could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BundledError {
+    /// There is no such trace.
+    #[error(
+        "no bundled trace is called \"{name}\"; there are {}",
+        all().map(|&(name, _)| name).collect::<Vec<_>>().join(", ")
+    )]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The trace was damaged before it was built into the library.
+    #[error("the bundled trace \"{name}\"")]
+    Damaged {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with it.
+        source: ReadError,
+    },
+}
+
+/// The names of the recorded jobs, sorted. All figures of the documentation are of these.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TRACES.iter().map(|&(name, _)| name)
+}
+
+/// The names of the synthetic jobs, sorted. Each does something that the recorded ones do not.
+/// `carry` replaces its loss in each iteration.
+pub fn made() -> impl Iterator<Item = &'static str> {
+    MADE.iter().map(|&(name, _)| name)
+}
+
+/// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the
+/// longest.
+///
+/// # Errors
+///
+/// No trace has this name.
+pub fn open(name: &str) -> Result<Trace, BundledError> {
+    let found = all().find(|&&(known, _)| known == name);
+    let &(name, file) = found.ok_or_else(|| BundledError::Unknown { name: name.to_owned() })?;
+    Trace::read(file).map_err(|source| BundledError::Damaged { name, source })
+}
