@@ -112,9 +112,9 @@ pub struct Compare {
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<String>,
 
-    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for L + F * (S
-    /// - L), where L is the least budget under which the jobs can share and S the sum of their
-    /// peaks
+    /// The memory that all jobs together may hold, each a size (8GiB, 3.2G), or f=F for
+    /// L + F * (S - L), where L is the least budget under which the jobs can share and S the sum of
+    /// their peaks
     #[arg(
         short, long, required = true, value_delimiter = ',',
         value_parser = size::budget, value_name = "SIZE|f=F,..."

@@ -1,17 +1,17 @@
 //! What a job's allocations do in an iteration, in order: their sizes, and when each is freed.
 //!
-//! An iteration repeats: what its n-th allocation did last time, it does again. So a job that does not
-//! say how long its blocks live is understood: one that was still live when the iteration ended is placed
-//! with what persists from then on, so that it strands no memory that activations give up. And a whole
-//! iteration can be planned ([`planned`](crate::heap::planned)).
+//! An iteration repeats: what its n-th allocation did last time, it does again. So a job that does
+//! not say how long its blocks live is understood: one that was still live when the iteration ended
+//! is placed with what persists from then on, so that it strands no memory that activations give
+//! up. And a whole iteration can be planned ([`planned`](crate::heap::planned)).
 //!
-//! In the first iteration nothing is known, and that is when optimizer state appears, which then lives
-//! for ever; it has the sizes of the parameters, so what has the size of a block that was allocated before
-//! the first iteration is taken to persist. A wrong guess costs little: a block pins the regions that it
-//! lies in, wherever it lies.
+//! In the first iteration nothing is known, and that is when optimizer state appears, which then
+//! lives for ever; it has the sizes of the parameters, so what has the size of a block that was
+//! allocated before the first iteration is taken to persist. A wrong guess costs little: a block
+//! pins the regions that it lies in, wherever it lies.
 //!
-//! Time is counted in allocations: a block that is free before the allocation with number `until` is made
-//! may have its place then, in whatever order the frees between two allocations come.
+//! Time is counted in allocations: a block that is free before the allocation with number `until`
+//! is made may have its place then, in whatever order the frees between two allocations come.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,29 +19,27 @@ use core::ops::Range;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+use super::compact::OptionalU32;
 use crate::types::lifetime::Lifetime;
 
-/// Allocations of one iteration that are noted; what comes later in it is taken to be freed in it. An
-/// iteration may never end.
+/// Allocations of one iteration that are noted; what comes later in it is taken to be freed in it.
+/// An iteration may never end.
 const MOST: usize = 1 << 18;
-
-/// The number of an allocation that is not noted, and of a moment that is not known.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// What an allocation of an iteration was, and how long it lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Past {
     pub(crate) size: u64,
     pub(crate) align: u64,
-    /// How many allocations the iteration had made when it was freed; [`NONE`] if it outlived it.
-    pub(crate) until: u32,
-    /// Of one that did, how many the next iteration had made; [`NONE`] if it outlived that one too.
-    pub(crate) next_until: u32,
+    /// How many allocations the iteration had made when it was freed; none if it outlived it.
+    pub(crate) until: OptionalU32,
+    /// Of one that did, how many the next iteration had made; none if it outlived that one too.
+    pub(crate) next_until: OptionalU32,
 }
 
 impl Past {
     const fn new(size: u64, align: u64) -> Self {
-        Self { size, align, until: NONE, next_until: NONE }
+        Self { size, align, until: OptionalU32::NONE, next_until: OptionalU32::NONE }
     }
 }
 
@@ -96,25 +94,26 @@ impl History {
     pub(crate) fn lifetime(&self, size: u64) -> Lifetime {
         let persists = match self.known.get(self.now.len()) {
             _ if !self.inside => true,
-            Some(habit) if habit.size == size => habit.until == NONE,
+            Some(past) if past.size == size => past.until.is_none(),
             // The sequence has changed: most of what an iteration allocates it also frees.
             _ => self.is_first() && self.kept.contains_key(&size),
         };
         if persists { Lifetime::Persistent } else { Lifetime::Iteration }
     }
 
-    /// The number of the next allocation of the iteration.
+    /// The number of the next allocation of the iteration; none if it is not noted.
     #[expect(clippy::cast_possible_truncation, reason = "it is less than `MOST`")]
     #[inline]
-    pub(crate) const fn next(&self) -> u32 {
+    pub(crate) const fn next(&self) -> OptionalU32 {
         let next = self.now.len();
-        if self.inside && next < MOST { next as u32 } else { NONE }
+        let is_noted = self.inside && next < MOST;
+        if is_noted { OptionalU32::some(next as u32) } else { OptionalU32::NONE }
     }
 
     /// An allocation of the iteration has been made, which had this number.
     #[inline]
-    pub(crate) fn made(&mut self, number: u32, size: u64, align: u64) {
-        if number != NONE {
+    pub(crate) fn made(&mut self, number: OptionalU32, size: u64, align: u64) {
+        if !number.is_none() {
             self.now.push(Past::new(size, align));
         }
     }
@@ -125,21 +124,20 @@ impl History {
         self.now.extend(made.take(MOST));
     }
 
-    /// The block with this serial, which was the allocation of this number in its iteration, has been
-    /// freed.
+    /// The block with this serial, which was the allocation of this number in its iteration, has
+    /// been freed.
     #[inline]
-    pub(crate) fn freed(&mut self, number: u32, serial: u64) {
-        let made = u32::try_from(self.now.len()).unwrap_or(NONE);
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
+    pub(crate) fn freed(&mut self, number: OptionalU32, serial: u64) {
+        let made = OptionalU32::of(self.now.len());
         if self.is_of_now(serial) {
-            if let Some(habit) = self.now.get_mut(number) {
-                habit.until = made;
+            if let Some(past) = number.of_list_mut(&mut self.now) {
+                past.until = made;
             }
         } else if self.known_serials.contains(&serial)
             && self.iteration <= self.known_iteration.saturating_add(u32::from(self.inside))
-            && let Some(habit) = self.known.get_mut(number)
+            && let Some(past) = number.of_list_mut(&mut self.known)
         {
-            habit.next_until = made;
+            past.next_until = made;
         }
     }
 
@@ -221,18 +219,19 @@ mod tests {
             self.history.end(self.serial + 1);
         }
 
-        fn alloc(&mut self, size: u64) -> (u32, u64) {
+        fn alloc(&mut self, size: u64) -> (OptionalU32, u64) {
             self.serial += 1;
             let number = self.history.next();
             self.history.made(number, size, 512);
             (number, self.serial)
         }
 
-        fn free(&mut self, (number, serial): (u32, u64)) {
+        fn free(&mut self, (number, serial): (OptionalU32, u64)) {
             self.history.freed(number, serial);
         }
 
-        /// Runs an iteration of allocations of (size, whether it is freed), and says what was guessed.
+        /// Runs an iteration of allocations of (size, whether it is freed), and says what was
+        /// guessed.
         fn iteration(&mut self, blocks: &[(u64, bool)]) -> Vec<bool> {
             self.begin();
             let guesses = blocks.iter().map(|&(size, freed)| {
@@ -319,17 +318,17 @@ mod tests {
         job.end();
         job.free(blocks[1]);
         job.begin();
-        assert_eq!(job.history.before().unwrap()[1].next_until, 0);
+        assert_eq!(job.history.before().unwrap()[1].next_until.get(), Some(0));
         job.alloc(10);
         job.free(blocks[2]);
-        let untils = |history: &[Past]| -> Vec<(u32, u32)> {
-            history.iter().map(|habit| (habit.until, habit.next_until)).collect()
+        let untils = |history: &[Past]| -> Vec<[Option<u32>; 2]> {
+            history.iter().map(|past| [past.until.get(), past.next_until.get()]).collect()
         };
-        let known = [(4, NONE), (NONE, 0), (NONE, 1), (NONE, NONE)];
+        let known = [[Some(4), None], [None, Some(0)], [None, Some(1)], [None, None]];
         assert_eq!(untils(job.history.before().unwrap()), known);
         job.end();
         job.begin();
         job.free(blocks[3]);
-        assert_eq!(untils(job.history.before().unwrap()), [(NONE, NONE)]);
+        assert_eq!(untils(job.history.before().unwrap()), [[None, None]]);
     }
 }

@@ -1,9 +1,10 @@
-//! A job's memory: its arenas, its live blocks, and what is known of them.
+//! A job's memory: where its blocks lie ([`placement`]), their names, streams, serials and figures.
 
 pub(crate) mod arena;
+pub(crate) mod compact;
 pub(crate) mod history;
 pub(crate) mod parked;
-mod place;
+mod placement;
 pub(crate) mod planned;
 mod serials;
 mod tally;
@@ -21,22 +22,16 @@ use crate::types::pulse::Pulse;
 use crate::types::stats::LiveBlock;
 use crate::types::sync::Arc;
 use crate::types::units::{Addr, Bytes};
-use crate::types::want::{Told, Want};
+use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
-use arena::Arena;
-use history::History;
 use parked::Parked;
-use planned::{Layout, Lesson, Planned};
+use placement::Placement;
+use planned::{Layout, PlanTask};
 use serials::Serials;
 use tally::Tally;
 
 pub(crate) use arena::GRANULE;
 pub use planned::Planning;
-
-/// How many arenas a job has: one for each lifetime.
-const ARENAS: usize = Lifetime::ALL.len();
-/// The one in which plans lay out an iteration's blocks.
-const GROUND: usize = Lifetime::Iteration.index();
 
 /// What few blocks have beside their place.
 struct Note<S> {
@@ -49,10 +44,7 @@ struct Note<S> {
 const STREAMS_KNOWN: usize = 64;
 
 pub(crate) struct JobHeap<D: Device> {
-    arenas: [Arena; ARENAS],
-    planned: Planned,
-    /// Iterations that repeat are to be planned.
-    plans: bool,
+    placement: Placement,
     page_bytes: Bytes,
     pulse: Arc<Pulse>,
     /// Where the zones begin.
@@ -65,7 +57,6 @@ pub(crate) struct JobHeap<D: Device> {
     pub(crate) wanted: Vec<u64>,
     serials: Serials,
     pub(crate) tally: Tally,
-    history: History,
     /// Of the running iteration's allocations.
     pub(crate) signature: Signature,
     /// By serial.
@@ -78,8 +69,8 @@ pub(crate) struct JobHeap<D: Device> {
     pub(crate) has_waiters: bool,
     /// Other streams that the device is known to know, those used last.
     streams_known: VecDeque<D::Stream>,
-    /// Streams that use blocks which a thread is looking at just now, once for each use: what is neither
-    /// noted nor parked.
+    /// Streams that use blocks which a thread is looking at just now, once for each use: what is
+    /// neither noted nor parked.
     looked_at: Vec<D::Stream>,
     /// The job has left, and has nothing any more.
     pub(crate) closed: bool,
@@ -94,9 +85,7 @@ impl<D: Device> JobHeap<D> {
         pulse: Arc<Pulse>,
     ) -> Self {
         Self {
-            arenas: Lifetime::ALL.map(|_| Arena::new(page_bytes.value(), len.value())),
-            planned: Planned::new(page_bytes.value(), len.value()),
-            plans,
+            placement: Placement::new(page_bytes.value(), len.value(), plans),
             page_bytes,
             pulse,
             bases,
@@ -105,7 +94,6 @@ impl<D: Device> JobHeap<D> {
             wanted: Vec::new(),
             serials: Serials::new(),
             tally: Tally::default(),
-            history: History::default(),
             signature: Signature::default(),
             notes: BTreeMap::new(),
             parked: Vec::new(),
@@ -119,38 +107,32 @@ impl<D: Device> JobHeap<D> {
 
     /// An iteration begins, of a shape that the job may tell.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
-        self.history.begin(self.serials.next());
-        self.planned.begin(told);
+        self.placement.begin(told, self.serials.next());
         self.signature = Signature::default();
     }
 
     /// The iteration ends. What is to be planned because of it, if anything is.
-    pub(crate) fn end(&mut self) -> Option<Lesson> {
-        let (signature, next) = (self.signature, self.serials.next());
-        let ground = (&mut self.history, &mut self.arenas[GROUND]);
-        let lesson = self.planned.end(ground, signature, next);
-        lesson.filter(|_| self.plans)
+    pub(crate) fn end(&mut self) -> Option<PlanTask> {
+        self.placement.end(self.signature, self.serials.next())
     }
 
     /// Follows a plan from the next iteration on.
     pub(crate) fn install(&mut self, layout: Layout) {
-        self.planned.install(layout);
+        self.placement.install(layout);
     }
 
     /// How the plans serve the job.
     pub(crate) fn planning(&self) -> Planning {
-        self.planned.planning()
+        self.placement.planning()
     }
 
-    /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose work uses
-    /// that are still known.
+    /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose
+    /// work uses that are still known.
     pub(crate) fn close(&mut self) -> Vec<LiveBlock> {
         let blocks = self.live_blocks();
         self.looked_at = self.streams();
         self.closed = true;
-        let (page, len) = (self.page_bytes.value(), self.arenas[0].len().value());
-        self.arenas = Lifetime::ALL.map(|_| Arena::new(page, len));
-        self.planned = Planned::new(page, len);
+        self.placement.clear(self.page_bytes.value());
         self.notes.clear();
         self.parked.clear();
         self.tally = Tally::default();
@@ -159,13 +141,7 @@ impl<D: Device> JobHeap<D> {
 
     /// What is known of how long a block will live that cannot be placed as it is.
     pub(crate) fn told(&self, request: Request) -> Told {
-        match request.lifetime() {
-            Some(_) => Told::ByTheJob,
-            None if self.history.is_before_all() => {
-                Told::Guessed { wave: self.history.has_freed() }
-            }
-            None => Told::Learned,
-        }
+        self.placement.told(request)
     }
 
     /// Whether a block lies in all the pages that have been leased for it.
@@ -182,46 +158,91 @@ impl<D: Device> JobHeap<D> {
 
     /// Pages of an arena that are backed and in which nothing lies.
     pub(crate) fn give_up_spare(&mut self, lifetime: Lifetime) -> Vec<u64> {
-        match lifetime {
-            Lifetime::Iteration => self.planned.give_up_spare(&mut self.arenas[GROUND]),
-            other => self.arenas[other.index()].give_up_spare(),
-        }
+        self.placement.give_up_spare(lifetime.into())
     }
 
     /// An iteration is under way.
     pub(crate) const fn is_inside(&self) -> bool {
-        self.history.is_inside()
+        self.placement.is_inside()
     }
 
     /// Whether something has to happen before the next allocation.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.signature.is_empty() && self.history.is_inside()
+        self.signature.is_empty() && self.placement.is_inside()
     }
 
     /// The first mark of the running iteration, if an allocation of this size is to be its first.
     pub(crate) fn first_mark(&self, size: u64) -> Option<Mark> {
-        self.signature.first(size).filter(|_| self.history.is_inside())
+        self.signature.first(size).filter(|_| self.placement.is_inside())
     }
 
     /// The longest piece that is free and backed in any arena. O(blocks).
     pub(crate) fn largest_free(&self) -> Bytes {
-        self.arenas.iter().map(Arena::largest_free).max().unwrap_or_default()
+        Zone::ALL
+            .map(|zone| self.placement.largest_free(zone))
+            .into_iter()
+            .max()
+            .unwrap_or_default()
     }
 
     /// The same of one zone; nothing is free in what a plan lays out.
     pub(crate) fn largest_free_in(&self, zone: Zone) -> Bytes {
-        self.arenas[zone.index()].largest_free()
+        self.placement.largest_free(zone)
     }
 
     /// The mark that the last allocation of the running iteration has reached, if any.
     #[inline]
     pub(crate) fn mark(&self) -> Option<Mark> {
-        self.signature.mark().filter(|_| self.history.is_inside())
+        self.signature.mark().filter(|_| self.placement.is_inside())
     }
 
-    /// Whether anything has been noted of any block: such a block is to be [forgotten](Self::forget) before
-    /// it is freed.
+    /// Where a block that has no place could go, and the pages to be backed for that: none if
+    /// another thread has made room meanwhile. An error says how long the range is that is used up.
+    pub(crate) fn want(
+        &mut self,
+        request: Request,
+        size: u64,
+        align: u64,
+        decided: Option<Lifetime>,
+    ) -> Result<Needed, Bytes> {
+        let list = core::mem::take(&mut self.wanted);
+        self.placement.want(request, size, align, decided, list)
+    }
+
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, zone: Zone, pages: &[u64]) {
+        self.placement.back(zone, pages);
+    }
+
+    /// Allocates where all is backed, in the arena of the lifetime that was decided for it if pages
+    /// have been leased there.
+    #[inline(always)]
+    pub(crate) fn alloc(
+        &mut self,
+        request: Request,
+        size: u64,
+        align: u64,
+        decided: Option<Lifetime>,
+    ) -> Option<Block> {
+        let Request { bytes, name, .. } = request;
+        let serial = self.serials.next();
+        let (home, start) = self.placement.place(request, size, align, decided, serial)?;
+        // A range lies within the address space, and a block within its range.
+        let address = self.bases[home.zone().index()].checked_add(Bytes::new(start))?;
+        self.serials.take();
+        self.tally.place(bytes, Bytes::new(size));
+        if self.placement.is_inside() {
+            self.signature.push(size);
+        }
+        if name.is_some() {
+            self.notes.insert(serial, Note { name, streams: Vec::new() });
+        }
+        Some(Block::new(address, bytes, serial, home))
+    }
+
+    /// Whether anything has been noted of any block: such a block is to be
+    /// [forgotten](Self::forget) before it is freed.
     #[inline]
     pub(crate) fn has_notes(&self) -> bool {
         !self.notes.is_empty()
@@ -231,33 +252,11 @@ impl<D: Device> JobHeap<D> {
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<(Zone, Range<u64>), FreeError> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
-        let zone = home.zone();
-        let (slot, at) = (home.slot(), self.offset(block, zone));
-        let arena = &mut self.arenas[zone.index()];
-        let is_iteration = zone == Zone::Iteration;
-        let freed = if is_iteration && !self.planned.is_out() {
-            self.planned.free((&mut self.history, arena), slot, serial, at)
-        } else if let Some(live) = arena.live_at(slot, serial) {
-            (Some(live.start) == at).then(|| {
-                self.history.freed(live.number, serial);
-                if zone == Zone::Persistent {
-                    self.history.keep_no_more(live.len);
-                }
-                (live.len, arena.free(slot))
-            })
-        } else {
-            let ground = (&mut self.history, arena);
-            is_iteration.then(|| self.planned.free_known(ground, slot, serial, at)).flatten()
-        };
+        let (zone, at) = (home.zone(), self.offset(block, home.zone()));
+        let freed = self.placement.free(home, serial, at);
         let Some((size, pages)) = freed else { return Err(self.not_live(block.address())) };
-        self.count_free(bytes, Bytes::new(size));
+        self.tally.free(bytes, Bytes::new(size));
         Ok((zone, pages))
-    }
-
-    /// A block is no longer live of which so many bytes had been asked for, and which took so many.
-    #[inline]
-    fn count_free(&mut self, bytes: Bytes, size: Bytes) {
-        self.tally.free(bytes, size);
     }
 
     /// The live blocks, in the order of their addresses within each zone.
@@ -272,10 +271,7 @@ impl<D: Device> JobHeap<D> {
                 lifetime: zone.lifetime(),
             };
             let first = blocks.len();
-            blocks.extend(self.arenas[zone.index()].live().map(block));
-            if zone == Zone::Iteration {
-                blocks.extend(self.planned.blocks().map(block));
-            }
+            blocks.extend(self.placement.blocks(zone).map(block));
             blocks[first..].sort_unstable_by_key(|block| block.address);
         }
         blocks
@@ -283,16 +279,12 @@ impl<D: Device> JobHeap<D> {
 
     /// The size of a block that is one of the job's and live.
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
-        let (address, serial, home) = (block.address(), block.serial(), block.home());
-        let (zone, slot) = (home.zone(), home.slot());
-        let arena = &self.arenas[zone.index()];
-        let live = match zone {
-            Zone::Iteration => self.planned.live(arena, slot, serial),
-            _ => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
-        };
-        match live {
-            Some((start, len)) if Some(start) == self.offset(block, zone) => Ok(Bytes::new(len)),
-            _ => Err(self.not_live(address)),
+        let home = block.home();
+        match self.placement.live(home, block.serial()) {
+            Some((start, len)) if Some(start) == self.offset(block, home.zone()) => {
+                Ok(Bytes::new(len))
+            }
+            _ => Err(self.not_live(block.address())),
         }
     }
 

@@ -8,7 +8,6 @@ use crate::types::block::{Block, Home};
 use crate::types::device::Device;
 use crate::types::error::FreeError;
 use crate::types::units::Bytes;
-use crate::types::zone::Zone;
 
 /// A freed block that other streams may still use.
 pub(crate) struct Parked<D: Device> {
@@ -32,8 +31,8 @@ impl<D: Device> Wait<D> {
 }
 
 impl<D: Device> JobHeap<D> {
-    /// Forgets what was noted of a block that is being freed. If other streams use it, it has been freed
-    /// then, and waits for them.
+    /// Forgets what was noted of a block that is being freed. If other streams use it, it has been
+    /// freed then, and waits for them.
     pub(crate) fn forget(&mut self, block: Block) -> Result<Option<Parked<D>>, FreeError> {
         let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
         let size = self.check(block)?;
@@ -41,8 +40,8 @@ impl<D: Device> JobHeap<D> {
         if streams.is_empty() {
             return Ok(None);
         }
-        self.count_free(bytes, size);
-        self.park(home, serial);
+        self.tally.free(bytes, size);
+        self.placement.park(home, serial);
         self.tally.park(size);
         self.pulse.park();
         self.looked_at.extend_from_slice(&streams);
@@ -61,8 +60,8 @@ impl<D: Device> JobHeap<D> {
         parked
     }
 
-    /// Blocks that used these streams have been looked at, and some still wait for theirs. A job that has
-    /// left has no blocks, and its last fence waits for all streams.
+    /// Blocks that used these streams have been looked at, and some still wait for theirs. A job
+    /// that has left has no blocks, and its last fence waits for all streams.
     pub(crate) fn looked_at(&mut self, streams: &[D::Stream], left: Vec<Parked<D>>) {
         if self.closed {
             return;
@@ -89,17 +88,6 @@ impl<D: Device> JobHeap<D> {
         }
     }
 
-    fn park(&mut self, home: Home, serial: u64) {
-        let arena = &mut self.arenas[home.zone().index()];
-        if home.zone() == Zone::Iteration {
-            self.planned.park((&mut self.history, arena), home.slot(), serial);
-        } else {
-            // It has been freed, though its place is not free before it is released.
-            self.history.freed(arena.noted(home.slot()), serial);
-            arena.park(home.slot());
-        }
-    }
-
     /// What a parked block waited for has passed. The pages that this leaves empty.
     pub(crate) fn release(&mut self, parked: &Parked<D>) -> Range<u64> {
         self.pulse.release();
@@ -108,15 +96,7 @@ impl<D: Device> JobHeap<D> {
         }
         let &Parked { home, serial, size, .. } = parked;
         self.tally.release(size);
-        let arena = &mut self.arenas[home.zone().index()];
-        if home.zone() == Zone::Iteration {
-            return self.planned.release((&mut self.history, arena), home.slot(), serial);
-        }
-        self.history.freed(arena.noted(home.slot()), serial);
-        if home.zone() == Zone::Persistent {
-            self.history.keep_no_more(size.value());
-        }
-        arena.free(home.slot())
+        self.placement.release(home, serial, size.value())
     }
 
     /// Work on this stream uses a live block as well.
@@ -128,8 +108,8 @@ impl<D: Device> JobHeap<D> {
         }
     }
 
-    /// All streams whose work uses a live block, or one that has been freed and waits for them. Of very
-    /// many some stand there twice.
+    /// All streams whose work uses a live block, or one that has been freed and waits for them. Of
+    /// very many some stand there twice.
     pub(crate) fn streams(&self) -> Vec<D::Stream> {
         let live = self.notes.values().flat_map(|note| &note.streams).copied();
         let parked = self.parked.iter().flat_map(|parked| &parked.waits).map(|wait| wait.stream);

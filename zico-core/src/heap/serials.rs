@@ -1,13 +1,14 @@
-//! Numbers for blocks that no other block has, of whichever job and pool: by its number a handle is known to
-//! be of a block that is live.
+//! Numbers for blocks that no other block has, of whichever job and pool: by its number a handle is
+//! known to be of a block that is live.
 //!
-//! A job takes them in the order of its allocations from series of 2^32. The process counts the series, and
-//! that is all it counts: no decision depends on which ones a job gets. (With the 2^32nd series the count
-//! begins anew. By then as many jobs have joined.)
+//! A job takes them in the order of its allocations from series of 2^32. The process counts the
+//! series, and that is all it counts: no decision depends on which ones a job gets. (With the
+//! 2^32nd series the count begins anew. By then as many jobs have joined.)
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The next series. Not the model checker's: threads that draw from it see nothing else of each other.
+/// The next series. Not the model checker's: threads that draw from it see nothing else of each
+/// other.
 static SERIES: AtomicU32 = AtomicU32::new(1);
 
 /// A job's numbers, which rise.
@@ -36,8 +37,8 @@ impl Serials {
     }
 }
 
-/// The first number of a series. Zero stands for no block, and the last number of all for one that has been
-/// freed; their series are left out.
+/// The first number of a series. Zero stands for no block, and the last number of all for one that
+/// has been freed; their series are left out.
 #[cold]
 fn new_series() -> u64 {
     loop {

@@ -9,7 +9,7 @@ use core::fmt;
 use core::ops::{DerefMut, Range};
 
 use crate::executor::Shared;
-use crate::heap::planned::Lesson;
+use crate::heap::planned::PlanTask;
 use crate::heap::{GRANULE, JobHeap, Planning};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
@@ -128,21 +128,21 @@ impl<D: Device> Job<D> {
         ledger.take_wake();
         drop(ledger);
         let mut heap = self.heap.lock();
-        let (lesson, spare) = (heap.end(), heap.give_up_spare(Lifetime::Iteration));
+        let (task, spare) = (heap.end(), heap.give_up_spare(Lifetime::Iteration));
         self.shared.give_back(self.key, heap, Zone::Iteration, spare);
         // What another thread has freed meanwhile is not left parked between iterations.
         self.unpark(true);
         self.shared.changed();
-        if let Some(lesson) = lesson {
-            self.plan(lesson);
+        if let Some(task) = task {
+            self.plan(task);
         }
         Ok(())
     }
 
     /// Plans the iterations that are like one that has ended.
-    fn plan(&self, lesson: Lesson) {
+    fn plan(&self, task: PlanTask) {
         // What cannot be planned is placed as before.
-        let Ok(layout) = lesson.plan(self.shared.region.value()) else { return };
+        let Ok(layout) = task.plan(self.shared.region.value()) else { return };
         if self.shared.ledger.lock().replan(self.key, &layout.most()) {
             self.heap.lock().install(layout);
         }

@@ -1,21 +1,22 @@
 //! Finds the iterations of a job that does not mark them, in the order of its allocations.
 //!
-//! An iteration repeats, and with it the sizes of its allocations. A *period* is a number of allocations
-//! after which they come again (SmartPool, arXiv 1903.06631, section 4.1: the smallest adjacent segment
-//! of more than about 100 operations that is repeated). It is found as it comes about, in O(1) for each
-//! allocation and bounded memory:
+//! An iteration repeats, and with it the sizes of its allocations. A *period* is a number of
+//! allocations after which they come again (SmartPool, arXiv 1903.06631, section 4.1: the smallest
+//! adjacent segment of more than about 100 operations that is repeated). It is found as it comes
+//! about, in O(1) for each allocation and bounded memory:
 //!
-//! 1. The last [`WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood before
-//!    tells a candidate: the distance, or the smallest multiple of it that is long enough.
-//! 2. Each further allocation has to have the size of the one a period ago. A candidate that has held for
-//!    a whole period is believed if as much is live as was then: layers of a network repeat as well, but
-//!    each keeps something. If the period's half or third and so on holds as long, that is the period.
+//! 1. The last [`WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood
+//!    before tells a candidate: the distance, or the smallest multiple of it that is long enough.
+//! 2. Each further allocation has to have the size of the one a period ago. A candidate that has
+//!    held for a whole period is believed if as much is live as was then: layers of a network
+//!    repeat as well, but each keeps something. If the period's half or third and so on holds as
+//!    long, that is the period.
 //! 3. Iterations begin where the least is live.
 //!
-//! A period that ends was part of something larger, as the optimizer's loop over alike layers is: what
-//! is looked for from then on is longer than the stretch that it held for, if that is not too long for a
-//! loop within an iteration. Where the job itself has changed, that is a multiple of the new period, and
-//! step 2 takes it apart.
+//! A period that ends was part of something larger, as the optimizer's loop over alike layers is:
+//! what is looked for from then on is longer than the stretch that it held for, if that is not too
+//! long for a loop within an iteration. Where the job itself has changed, that is a multiple of the
+//! new period, and step 2 takes it apart.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -61,8 +62,8 @@ struct Candidate {
 
 /// Finds the iterations of a job in the sizes of its allocations, as they come.
 ///
-/// A job that is asked to ([`JobConfig::detect_iterations`](crate::JobConfig::detect_iterations)) has one of
-/// its own. By itself it is for recordings of jobs that did not mark their iterations.
+/// A job that is asked to ([`JobConfig::detect_iterations`](crate::JobConfig::detect_iterations))
+/// has one of its own. By itself it is for recordings of jobs that did not mark their iterations.
 ///
 /// ```
 /// # use zico_core::{Bytes, Detector};
@@ -130,9 +131,9 @@ impl Detector {
         known.is_none_or(|known| self.entry(self.count - known.period).size == folded(size))
     }
 
-    /// The number of the allocation with which the next iteration begins, counted from zero, if that is
-    /// known. It has not been made yet, and iterations have begun with those whole periods before it, for as
-    /// long as the period has held.
+    /// The number of the allocation with which the next iteration begins, counted from zero, if
+    /// that is known. It has not been made yet, and iterations have begun with those whole periods
+    /// before it, for as long as the period has held.
     #[must_use]
     pub fn boundary(&self) -> Option<u64> {
         self.candidate?.next
@@ -146,8 +147,8 @@ impl Detector {
         Some(Detected { period, repeats: candidate.held / candidate.period })
     }
 
-    /// An allocation of this size has been made while `live` was allocated besides. O(1), amortised over a
-    /// period.
+    /// An allocation of this size has been made while `live` was allocated besides. O(1), amortised
+    /// over a period.
     pub fn push(&mut self, size: Bytes, live: Bytes) {
         let live = u32::try_from(live.value() / 512).unwrap_or(u32::MAX);
         let (at, entry) = (self.count, Entry { size: folded(size.value()), live });

@@ -1,8 +1,8 @@
-//! What a job's iterations leave behind beside what persists: the loss of the last step, a batch that
-//! was fetched ahead, state that the first step has made.
+//! What a job's iterations leave behind beside what persists: the loss of the last step, a batch
+//! that was fetched ahead, state that the first step has made.
 //!
-//! The next iteration may free it, but only by running. So it is not there for others while none runs,
-//! and while one runs as much is taken to be left again.
+//! The next iteration may free it, but only by running. So it is not there for others while none
+//! runs, and while one runs as much is taken to be left again.
 
 use crate::learn::recent::Recent;
 
@@ -31,7 +31,8 @@ impl Leftovers {
         self.left.most()
     }
 
-    /// What both of the last two have begun with: what always is there. Nothing before there were two.
+    /// What both of the last two have begun with: what always is there. Nothing before there were
+    /// two.
     pub(crate) fn carried(&self) -> u32 {
         let [newest, older] = self.carried;
         newest.zip(older).map_or(0, |(newest, older)| newest.min(older))

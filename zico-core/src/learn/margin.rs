@@ -2,9 +2,9 @@
 //! iterations have shown.
 //!
 //! An iteration that repeats needs hardly any margin; one that varies needs what it varies by. So
-//! whenever a running iteration leases memory it is noted by how many regions it then holds more than
-//! its profile had promised from there on. The largest such figure of the last few iterations is the
-//! margin.
+//! whenever a running iteration leases memory it is noted by how many regions it then holds more
+//! than its profile had promised from there on. The largest such figure of the last few iterations
+//! is the margin.
 
 use crate::learn::recent::Recent;
 

@@ -1,6 +1,8 @@
-//! What the iterations of a job are like: which kinds there are, what each takes, what to expect of the next.
+//! What the iterations of a job are like: which kinds there are, what each takes, what to expect of
+//! the next.
 
 pub(crate) mod detector;
+pub(crate) mod kinds;
 pub(crate) mod leftovers;
 pub(crate) mod margin;
 pub(crate) mod predictor;

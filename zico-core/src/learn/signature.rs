@@ -1,9 +1,10 @@
 //! By what one iteration of a job is told from another: the sizes of its allocations, in order.
 //!
-//! Iterations of one job differ where its inputs do: sequences of another length, a last batch that is
-//! smaller, a validation among training steps. Their allocations differ from early on, most often from
-//! the first one. So a running hash of the sizes is noted after 1, 2, 4, 8 allocations and so on (a
-//! [`Mark`]), and an iteration whose marks so far are those of an earlier one is taken to be like it.
+//! Iterations of one job differ where its inputs do: sequences of another length, a last batch that
+//! is smaller, a validation among training steps. Their allocations differ from early on, most
+//! often from the first one. So a running hash of the sizes is noted after 1, 2, 4, 8 allocations
+//! and so on (a [`Mark`]), and an iteration whose marks so far are those of an earlier one is taken
+//! to be like it.
 
 /// The running hash of an iteration's allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,8 @@ impl Signature {
         self.allocations = self.allocations.saturating_add(1);
     }
 
-    /// The mark that the last allocation has reached, if it is one of those after which there is one.
+    /// The mark that the last allocation has reached, if it is one of those after which there is
+    /// one.
     #[inline]
     pub(crate) fn mark(self) -> Option<Mark> {
         let is_mark = self.allocations.is_power_of_two();
@@ -46,8 +48,8 @@ impl Signature {
     }
 }
 
-/// Multiplication by an odd constant (2^64 over the golden ratio) and a rotation spread each size over all
-/// bits (`FxHash`).
+/// Multiplication by an odd constant (2^64 over the golden ratio) and a rotation spread each size
+/// over all bits (`FxHash`).
 #[inline]
 pub(crate) const fn mixed(hash: u64, value: u64) -> u64 {
     (hash.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15)

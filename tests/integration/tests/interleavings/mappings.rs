@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use zico_core::{Begin, Bytes, Features, HandOver, Request};
-use zico_mock::{MockConfig, Operation};
+use zico_core::{Begin, Bytes, HandOver, Request};
+use zico_mock::Operation;
 use zico_tests::hook::When;
 use zico_tests::waves::REGION;
 

@@ -1,17 +1,18 @@
 //! Free pieces by their length: finds the tightest that is long enough, and of those the lowest.
 //!
-//! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT`] units have a bin each, and
-//! twice as long ones share it with as many as are within a 2,048th of them. So the first bin that is not
-//! empty ([`Bitmap`]) has the exact best fit: the piece on top of its heap ([`heap`]), the tightest of the
-//! bin and the lowest of those. Only in the bin that a block's own size falls into there may be pieces that
-//! are too short, where lengths share it; those are passed by.
+//! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT`] units have a bin
+//! each, and twice as long ones share it with as many as are within a 2,048th of them. So the first
+//! bin that is not empty ([`Bitmap`]) has the exact best fit: the piece on top of its heap
+//! ([`pairing`]), the tightest of the bin and the lowest of those. Only in the bin that a block's
+//! own size falls into there may be pieces that are too short, where lengths share it; those are
+//! passed by.
 //!
 //! The piece that was added last waits outside the bins until another one is added. A program that
 //! allocates and frees in turns cuts from the same piece and gives back to it again and again; this
 //! way its bin does not change each time.
 //!
-//! Adding is O(1), taking out O(log of the pieces in that bin) amortised, finding O(1 and those that are
-//! passed by).
+//! Adding is O(1), taking out O(log of the pieces in that bin) amortised, finding O(1 and those
+//! that are passed by).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,13 +20,14 @@ use core::ops::ControlFlow;
 
 use super::Fit;
 use super::bitmap::Bitmap;
-use super::heap;
+use super::pairing;
 use super::pieces::{NONE, Pieces, Slot};
 
 /// Lengths of fewer units than this have a bin each: regions of 2 MiB are as many granules.
 const EXACT: u64 = 1 << 12;
 
-/// A bin holds no two lengths that differ by more than this part of them: 2 to the power of so much.
+/// A bin holds no two lengths that differ by more than this part of them: 2 to the power of so
+/// much.
 const PRECISION: u32 = EXACT.ilog2() - 1;
 
 pub(super) struct Bins {
@@ -74,7 +76,7 @@ impl Bins {
         if *top == NONE {
             self.filled.insert(bin);
         }
-        *top = heap::push(pieces, *top, slot);
+        *top = pairing::push(pieces, *top, slot);
     }
 
     /// Takes a piece out of its bin, to wait outside: its start and length are about to change.
@@ -99,7 +101,7 @@ impl Bins {
     fn remove_from_bin(&mut self, pieces: &mut Pieces, slot: Slot) {
         let bin = self.bin(pieces[slot].len);
         let top = &mut self.tops[bin];
-        *top = heap::remove(pieces, *top, slot);
+        *top = pairing::remove(pieces, *top, slot);
         if *top == NONE {
             self.filled.remove(bin);
         }
@@ -133,7 +135,7 @@ impl Bins {
             },
             None => NONE,
         };
-        // Where none waits that is the guard, whose length is nothing.
+        // Where none waits that is the sentinel, whose length is nothing.
         let waits = pieces[self.waiting].len >= size
             && (top == NONE || pieces[self.waiting].key() < pieces[top].key());
         Some(if waits { self.waiting } else { top })
@@ -142,14 +144,15 @@ impl Bins {
     /// The same from a bin on whose first piece is too short.
     #[cold]
     fn tightest_of(&self, pieces: &Pieces, bin: usize, size: u64) -> Slot {
-        let best = heap::first(pieces, self.tops[bin], |slot| pieces[slot].len >= size);
+        let best = pairing::first(pieces, self.tops[bin], |slot| pieces[slot].len >= size);
         if best != NONE {
             return best;
         }
         self.filled.at_least(bin + 1).map_or(NONE, |bin| self.tops[bin])
     }
 
-    /// The same as [`best`](Self::best) where not every piece of a bin will do. O(pieces that do not).
+    /// The same as [`best`](Self::best) where not every piece of a bin will do. O(pieces that do
+    /// not).
     #[cold]
     fn search(&self, pieces: &Pieces, block: Fit) -> Option<(Slot, u64)> {
         let fit = |slot: Slot| {
@@ -159,7 +162,7 @@ impl Bins {
         let mut from = self.bin(block.size);
         let mut best = NONE;
         while let Some(bin) = self.filled.at_least(from) {
-            best = heap::first(pieces, self.tops[bin], fit);
+            best = pairing::first(pieces, self.tops[bin], fit);
             if best != NONE {
                 break;
             }
@@ -173,9 +176,9 @@ impl Bins {
         Some((best, block.at(piece.start, piece.len)? - piece.start))
     }
 
-    /// Shows pieces of at least `len` bytes, and perhaps some that are less: the one that waits, then
-    /// those of the shortest bin first, in the order of [`heap::visit`]. Ends at a break, and before
-    /// the bins behind one whose first piece got a no.
+    /// Shows pieces of at least `len` bytes, and perhaps some that are less: the one that waits,
+    /// then those of the shortest bin first, in the order of [`pairing::visit`]. Ends at a break,
+    /// and before the bins behind one whose first piece got a no.
     pub(super) fn from(
         &self,
         pieces: &Pieces,
@@ -188,7 +191,7 @@ impl Bins {
         let (mut from, mut more) = (self.bin(len), true);
         while more && let Some(bin) = self.filled.at_least(from) {
             let top = self.tops[bin];
-            heap::visit(pieces, top, |slot| {
+            pairing::visit(pieces, top, |slot| {
                 let answer = show(slot)?;
                 more &= answer || slot != top;
                 ControlFlow::Continue(answer)
@@ -199,8 +202,8 @@ impl Bins {
     }
 }
 
-/// The bin of a length of so many units: the units themselves up to [`EXACT`], from there on their first
-/// twelve bits and how many more there are.
+/// The bin of a length of so many units: the units themselves up to [`EXACT`], from there on their
+/// first twelve bits and how many more there are.
 #[expect(clippy::cast_possible_truncation, reason = "see the assertion above")]
 #[inline]
 const fn bin(units: u64) -> usize {

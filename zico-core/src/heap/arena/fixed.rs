@@ -1,11 +1,12 @@
 //! Blocks at addresses that somebody else has chosen: a plan.
 //!
-//! Pieces are found by their neighbours, so whoever places a block at an address says which piece is not
-//! behind it: the block before, or the guard.
+//! Pieces are found by their neighbours, so whoever places a block at an address says which piece
+//! is not behind it: the block before, or the sentinel.
 
 use alloc::vec::Vec;
 
 use super::Arena;
+use super::OptionalU32;
 use super::grow::Candidate;
 use super::pieces::{Kind, NONE, PARKED, Slot};
 
@@ -16,7 +17,7 @@ pub(crate) struct Standing {
     pub(crate) start: u64,
     pub(crate) len: u64,
     pub(crate) serial: u64,
-    pub(crate) number: u32,
+    pub(crate) number: OptionalU32,
     pub(crate) parked: bool,
 }
 
@@ -42,7 +43,7 @@ impl Arena {
         all.filter(|&slot| self.pieces[slot].kind == Kind::Live).map(|slot| {
             let piece = &self.pieces[slot];
             let (start, len, serial) = (piece.start, piece.len, piece.serial);
-            Standing { slot, start, len, serial, number: piece.noted(), parked: serial == PARKED }
+            Standing { slot, start, len, serial, number: piece.number, parked: serial == PARKED }
         })
     }
 
@@ -56,8 +57,8 @@ impl Arena {
         self.pieces[block].end()
     }
 
-    /// How many pages a place needs that are not backed. It is free, and the last block before it is known.
-    /// O(free pieces that it lies in and that lie before it in its free range).
+    /// How many pages a place needs that are not backed. It is free, and the last block before it
+    /// is known. O(free pieces that it lies in and that lie before it in its free range).
     pub(crate) fn missing_at(&self, before: Slot, start: u64, size: u64) -> u64 {
         self.missing_count(&self.fixed(before, start), size)
     }
@@ -81,14 +82,14 @@ impl Arena {
         Candidate::at(first, start, at)
     }
 
-    /// Places a block at an address if all of that is free and backed. Its slot. The piece that is given is
-    /// not behind the block: O(pieces between).
+    /// Places a block at an address if all of that is free and backed. Its slot. The piece that is
+    /// given is not behind the block: O(pieces between).
     pub(crate) fn place_at(
         &mut self,
         from: Slot,
         start: u64,
         size: u64,
-        (serial, number): (u64, u32),
+        (serial, number): (u64, OptionalU32),
     ) -> Option<Slot> {
         let mut slot = if from == NONE { self.pieces[NONE].next } else { from };
         while slot != NONE && self.pieces[slot].end() <= start {

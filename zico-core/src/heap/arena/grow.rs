@@ -156,7 +156,7 @@ impl Arena {
     pub(super) fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
         let (at, end) = (place.at, place.at + size);
         let mut slot = place.first;
-        // The guard is not free.
+        // The sentinel is not free.
         while self.pieces[slot].kind.is_free() && self.pieces[slot].start < end {
             let piece = &self.pieces[slot];
             if piece.kind == Kind::Bare && piece.end() > at {
@@ -193,9 +193,9 @@ impl Arena {
         }
     }
 
-    /// Gives up those of the pages that have been backed last in which nothing lies: they are backed no more.
-    /// O(pages log ready pieces): only those pieces are looked at that hold a whole page, which none does
-    /// but between a lease and this.
+    /// Gives up those of the pages that have been backed last in which nothing lies: they are
+    /// backed no more. O(pages log ready pieces): only those pieces are looked at that hold a whole
+    /// page, which none does but between a lease and this.
     pub(crate) fn give_up_spare(&mut self) -> Vec<u64> {
         let mut spare = Vec::new();
         while let Some((slot, pages)) = self.spare() {

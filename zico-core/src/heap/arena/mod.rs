@@ -1,10 +1,10 @@
 //! One job's memory of one lifetime: places blocks in an address range of its own.
 //!
-//! The range is much larger than what is ever backed; region-sized pages of it are backed by regions
-//! that the pool leases. Because the addresses are the arena's alone, where a block goes depends on
-//! the job's own allocations only, never on what other jobs do: an iteration that repeats gets the
-//! same addresses and needs the same number of regions each time. That is what makes a job's claim
-//! on the budget known.
+//! The range is much larger than what is ever backed; region-sized pages of it are backed by
+//! regions that the pool leases. Because the addresses are the arena's alone, where a block goes
+//! depends on the job's own allocations only, never on what other jobs do: an iteration that
+//! repeats gets the same addresses and needs the same number of regions each time. That is what
+//! makes a job's claim on the budget known.
 //!
 //! A block that is small beside a page does not lie across the border of two, so that one which
 //! outlives its neighbours keeps one region and not two.
@@ -15,22 +15,23 @@
 //!
 //! # How
 //!
-//! All below `top` is divided into [`pieces`]: live blocks, free bytes that are backed (*ready*) and
-//! free pages that are not (*bare*). They know their neighbours, so a block is split off and joined
-//! again in O(1). [`bins`] find the tightest of the ready pieces: best fit packs as well as a search
-//! tree by size, which we had before, at the price of a segregated fit. A ready piece holds no whole
-//! page but between a lease and the block that it was for, so there are few lengths.
+//! All below `top` is divided into [`pieces`]: live blocks, free bytes that are backed (*ready*)
+//! and free pages that are not (*bare*). They know their neighbours, so a block is split off and
+//! joined again in O(1). [`bins`] find the tightest of the ready pieces: best fit packs as well as
+//! a search tree by size, which we had before, at the price of a segregated fit. A ready piece
+//! holds no whole page but between a lease and the block that it was for, so there are few lengths.
 //!
 //! A handle has its block's slot, so a free finds it in O(1), and its serial, so that nothing but
-//! this very block is freed. Placing and freeing are O(1) but for pieces of about one length, O(log n) of
-//! those amortised; for alignments above a granule, and where a small block would lie across a border, the
-//! pieces that are long enough and do not fit are looked at too. Positions are sums of lengths that the range has room for, so none overflows.
+//! this very block is freed. Placing and freeing are O(1) but for pieces of about one length, O(log
+//! n) of those amortised; for alignments above a granule, and where a small block would lie across
+//! a border, the pieces that are long enough and do not fit are looked at too. Positions are sums
+//! of lengths that the range has room for, so none overflows.
 
 mod bins;
 mod bitmap;
 mod fixed;
 mod grow;
-mod heap;
+mod pairing;
 mod pieces;
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod tests;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::compact::OptionalU32;
 use crate::types::units::Bytes;
 use bins::Bins;
 use grow::Tightest;
@@ -89,17 +91,17 @@ impl Arena {
     }
 
     /// Places a block of `size` bytes at a multiple of `align` where all is backed. Both are
-    /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins. A number
-    /// is noted of it.
-    // Always inlined, as are the searches and the joins: a call would save and restore as many registers
-    // again, and return through memory.
+    /// multiples of a granule, and `align` is a power of two. Its slot, and where it begins. The
+    /// number that it has among the allocations of its iteration is noted of it.
+    // Always inlined, as are the searches and the joins: a call would save and restore as many
+    // registers again, and return through memory.
     #[inline(always)]
     pub(crate) fn place(
         &mut self,
         size: u64,
         align: u64,
         serial: u64,
-        number: u32,
+        number: OptionalU32,
     ) -> Option<(Slot, u64)> {
         let (slot, gap) = self.ready.best(&self.pieces, self.fit(size, align))?;
         if self.pieces.is_full() {
@@ -119,8 +121,8 @@ impl Arena {
         Some((slot, start))
     }
 
-    /// Cuts the bytes off a ready piece that lie before the place of a block. They wait to be put into
-    /// a bin, then what is left.
+    /// Cuts the bytes off a ready piece that lie before the place of a block. They wait to be put
+    /// into a bin, then what is left.
     #[cold]
     fn cut_gap(&mut self, slot: Slot, gap: u64) {
         self.ready.take_aside(&mut self.pieces, slot);
@@ -130,8 +132,8 @@ impl Arena {
 
     /// The number that was noted of a live block.
     #[inline]
-    pub(crate) fn noted(&self, slot: Slot) -> u32 {
-        self.pieces[slot].noted()
+    pub(crate) fn noted(&self, slot: Slot) -> OptionalU32 {
+        self.pieces[slot].number
     }
 
     /// A live block is no longer known by its serial, and its place not free yet.
@@ -155,7 +157,7 @@ impl Arena {
     #[inline]
     pub(crate) fn live_at(&self, slot: Slot, serial: u64) -> Option<Live> {
         let block = self.pieces.live(slot, serial)?;
-        Some(Live { start: block.start, len: block.len, number: block.noted() })
+        Some(Live { start: block.start, len: block.len, number: block.number })
     }
 
     /// Takes back a live block. Returns the pages that this left empty, which are backed no more.
@@ -213,7 +215,7 @@ impl Arena {
 pub(crate) struct Live {
     pub(crate) start: u64,
     pub(crate) len: u64,
-    pub(crate) number: u32,
+    pub(crate) number: OptionalU32,
 }
 
 /// What a block needs of its place.
@@ -248,8 +250,8 @@ impl Fit {
     }
 }
 
-/// The next multiple of a power of two, without the division that it takes where the compiler does not
-/// know that it is one.
+/// The next multiple of a power of two, without the division that it takes where the compiler does
+/// not know that it is one.
 #[inline]
 const fn next_multiple(number: u64, power: u64) -> Option<u64> {
     match number.checked_add(power - 1) {

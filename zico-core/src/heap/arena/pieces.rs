@@ -1,33 +1,35 @@
 //! The pieces that an address range is divided into, in the order of their addresses.
 //!
-//! A slab of nodes, doubly linked by slot number: a piece finds its neighbours in O(1), which is all
-//! that splitting and joining need (what boundary tags do where the metadata lies in the memory
+//! A slab of nodes, doubly linked by slot number: a piece finds its neighbours in O(1), which is
+//! all that splitting and joining need (what boundary tags do where the metadata lies in the memory
 //! itself). A slot that is given up is the first to be used again, while it is still in the cache.
 //!
-//! The first slot is the guard. It is the neighbour of the first piece and of the last, and is of no
-//! kind, so that nothing ever has to ask whether there is a neighbour. Nothing else points at it,
-//! hence it stands for "none" everywhere else.
+//! The first slot is a sentinel node. It is the neighbour of the first piece and of the last, and
+//! is of no kind, so that nothing ever has to ask whether there is a neighbour. Nothing else points
+//! at it, hence its number stands for "none" everywhere else.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
+use super::OptionalU32;
 pub(crate) use crate::types::block::Slot;
 
-/// No piece; among neighbours, the guard.
+/// No piece; among neighbours, the sentinel.
 pub(super) const NONE: Slot = 0;
 
-/// The serial of a block that has been freed and whose place is not free yet. No other block has it.
+/// The serial of a block that has been freed and whose place is not free yet. No other block has
+/// it.
 pub(super) const PARKED: u64 = u64::MAX;
 
-/// A range with this many pieces takes no more blocks. What frees and leases add beyond is less than
-/// three pieces for each page: slots never run out.
+/// A range with this many pieces takes no more blocks. What frees and leases add beyond is less
+/// than three pieces for each page: slots never run out.
 const FULL: usize = 1 << 31;
 
 /// What a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The guard, or a slot in no use.
+    /// The sentinel, or a slot in no use.
     Absent,
     /// A block.
     Live,
@@ -54,8 +56,10 @@ pub(super) struct Piece {
     pub(super) prev: Slot,
     /// In a slot that is in no use, the next such slot.
     pub(super) next: Slot,
-    /// Of a free piece. A block's first one is what has been noted of it.
+    /// Of a free piece.
     pub(super) links: Links,
+    /// Of a block: which allocation of its iteration it was.
+    pub(super) number: OptionalU32,
     pub(super) kind: Kind,
 }
 
@@ -73,7 +77,8 @@ pub(super) struct Links {
 impl Piece {
     const fn new(kind: Kind, start: u64, len: u64) -> Self {
         let links = Links { child: NONE, sibling: NONE, back: NONE };
-        Self { start, len, serial: 0, prev: NONE, next: NONE, links, kind }
+        let number = OptionalU32::NONE;
+        Self { start, len, serial: 0, prev: NONE, next: NONE, links, number, kind }
     }
 
     /// The order of what fits: the tightest first, and the lowest of those.
@@ -82,16 +87,10 @@ impl Piece {
         (self.len, self.start)
     }
 
-    /// Makes a block of it. A number is noted where what is free has its place in a heap.
+    /// Makes a block of it.
     #[inline]
-    pub(super) fn become_block(&mut self, serial: u64, number: u32) {
-        (self.kind, self.serial, self.links.child) = (Kind::Live, serial, number);
-    }
-
-    /// The number that was noted of a block.
-    #[inline]
-    pub(super) const fn noted(&self) -> u32 {
-        self.links.child
+    pub(super) fn become_block(&mut self, serial: u64, number: OptionalU32) {
+        (self.kind, self.serial, self.number) = (Kind::Live, serial, number);
     }
 
     /// Whether it is a block that has not been freed.
@@ -134,7 +133,7 @@ impl Pieces {
         self.slab.iter()
     }
 
-    /// The last piece, or the guard.
+    /// The last piece, or the sentinel.
     pub(super) fn last(&self) -> Slot {
         self[NONE].prev
     }
@@ -161,7 +160,7 @@ impl Pieces {
         from: Slot,
         len: u64,
         serial: u64,
-        number: u32,
+        number: OptionalU32,
     ) -> (Slot, u64) {
         if self.vacant == NONE {
             self.extend();

@@ -93,7 +93,7 @@ impl Pair {
     fn alloc(&mut self, size: u64, align: u64) -> bool {
         loop {
             self.serial += 1;
-            let placed = self.arena.place(size, align, self.serial, 0);
+            let placed = self.arena.place(size, align, self.serial, OptionalU32::NONE);
             assert_eq!(placed.map(|(_, at)| at), self.model.place(size, align));
             if let Some((slot, at)) = placed {
                 self.live.push((slot, self.serial, at, size));
@@ -201,7 +201,7 @@ fn pages_can_come_late_and_go_to_another_block() {
             pair.model.back(&pages);
             pair.check();
             let size = random.size(2 * page);
-            let placed = pair.arena.place(size, align, step + 1, 0);
+            let placed = pair.arena.place(size, align, step + 1, OptionalU32::NONE);
             assert_eq!(placed.map(|(_, at)| at), pair.model.place(size, align));
             pair.live.extend(placed.map(|(slot, at)| (slot, step + 1, at, size)));
         } else if !pair.live.is_empty() {
@@ -218,7 +218,7 @@ fn pages_can_come_late_and_go_to_another_block() {
 fn put(arena: &mut Arena, size: u64) -> (Slot, u64, usize) {
     let mut backed = 0;
     loop {
-        if let Some((slot, at)) = arena.place(size, GRANULE, 1, 0) {
+        if let Some((slot, at)) = arena.place(size, GRANULE, 1, OptionalU32::NONE) {
             return (slot, at, backed);
         }
         let pages = arena.plan(size, GRANULE, Vec::new()).unwrap();
@@ -268,18 +268,21 @@ fn a_full_range_is_no_place() {
     assert_eq!((at, pages), (0, 2));
     assert_eq!(arena.plan(GRANULE, GRANULE, Vec::new()), None);
     assert_eq!(Arena::new(PAGE, 2 * PAGE).plan(u64::MAX - 511, GRANULE, Vec::new()), None);
-    assert_eq!(arena.place(u64::MAX - 511, PAGE, 1, 0), None);
+    assert_eq!(arena.place(u64::MAX - 511, PAGE, 1, OptionalU32::NONE), None);
 }
 
 #[test]
 fn only_the_very_block_is_freed() {
     let mut arena = Arena::new(PAGE, 2 * PAGE);
     arena.back(&[0]);
-    let (slot, at) = arena.place(GRANULE, GRANULE, 7, 0).unwrap();
+    let (slot, at) = arena.place(GRANULE, GRANULE, 7, OptionalU32::NONE).unwrap();
     for (slot, serial) in [(slot, 6), (slot + 1, 7), (NONE, 0), (u32::MAX, 7)] {
         assert_eq!(arena.live_at(slot, serial), None);
     }
-    assert_eq!(arena.live_at(slot, 7), Some(Live { start: at, len: GRANULE, number: 0 }));
+    assert_eq!(
+        arena.live_at(slot, 7),
+        Some(Live { start: at, len: GRANULE, number: OptionalU32::NONE })
+    );
     assert_eq!(arena.free(slot), 0..1);
     assert_eq!(arena.live_at(slot, 7), None);
 }
@@ -304,10 +307,13 @@ fn an_arena_knows_its_length_its_blocks_and_what_is_free() {
     assert_eq!(arena.largest_free(), Bytes::ZERO);
     let pages = arena.plan(3072, GRANULE, Vec::new()).unwrap();
     arena.back(&pages);
-    let (slot, _) = arena.place(3072, GRANULE, 5, 0).unwrap();
+    let (slot, _) = arena.place(3072, GRANULE, 5, OptionalU32::NONE).unwrap();
     assert_eq!(arena.largest_free(), Bytes::new(1024));
     assert_eq!(arena.live().collect::<Vec<_>>(), [(0, 3072, 5)]);
-    assert_eq!(arena.live_at(slot, 5), Some(Live { start: 0, len: 3072, number: 0 }));
+    assert_eq!(
+        arena.live_at(slot, 5),
+        Some(Live { start: 0, len: 3072, number: OptionalU32::NONE })
+    );
     arena.park(slot);
     assert_eq!(arena.live_at(slot, 5), None);
     assert_eq!(arena.live().count(), 0);

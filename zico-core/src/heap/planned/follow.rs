@@ -1,40 +1,42 @@
 //! How far an iteration has come in its plan.
 
-use super::layout::{Entry, Stay};
-use super::{Kind, Place, Placed, Planned, Spot, Tenant};
-use crate::heap::arena::{Arena, Slot};
-use crate::heap::history::{History, NONE, Past};
+use super::layout::{Entry, Layout, LiveRange};
+use super::{Occupant, Place, Placed, Plan, Planned, Spot};
+use crate::heap::arena::Arena;
+use crate::heap::compact::OptionalU32;
+use crate::heap::history::{History, Past};
 use crate::types::sync::Arc;
 
 impl Planned {
-    /// An iteration begins, of a shape that the job may tell. Its first allocation will show which plan it
-    /// follows.
+    /// An iteration begins, of a shape that the job may tell. Its first allocation will show which
+    /// plan it follows.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
-        self.iterations += 1;
         (self.cursor, self.told) = (0, told);
         (self.follows, self.exact) = (false, false);
         self.forget_addresses();
-        self.open = self.kinds.iter().any(|kind| told.is_none() || kind.layout.told == told);
+        self.open = self.plans.iter().any(|plan| plan.layout.kind.may_follow(told));
     }
 
-    /// The first allocation of an iteration has this size: follows the plan that begins with it, of several
-    /// that of the kind which came last time after the kind before, else the one that was followed last.
+    /// The first allocation of an iteration has this size: follows the plan that begins with it, of
+    /// several that of the kind which came last time after the kind before, else the one that was
+    /// followed last.
     #[cold]
     fn choose(&mut self, arena: &mut Arena, size: u64) {
         let (told, last) = (self.told, self.last);
-        let before = self.kinds.iter().find(|kind| kind.layout.signature == last);
-        let expected = before.and_then(|kind| kind.next);
-        let fits = self.kinds.iter_mut().filter(|Kind { layout, .. }| {
-            (told.is_none() || layout.told == told)
-                && layout.entries.first().is_some_and(|entry| entry.size == size)
-        });
-        let likely = |kind: &&mut Kind| (Some(kind.layout.signature) == expected, kind.used);
-        let Some(kind) = fits.max_by_key(likely) else { return };
-        kind.used = self.iterations;
-        let next = kind.layout.clone();
+        let before = self.plans.iter().find(|plan| plan.layout.kind.covers(&last));
+        let next = before.and_then(|plan| plan.next);
+        let fits = |layout: &Layout| {
+            let first = layout.entries.first();
+            layout.kind.may_follow(told) && first.is_some_and(|entry| entry.size == size)
+        };
+        let is_next = |plan: &Plan| next.is_some_and(|next| plan.layout.kind.covers(&next));
+        let expected = self.plans.position(|plan| is_next(plan) && fits(&plan.layout));
+        let chosen = expected.or_else(|| self.plans.position(|plan| fits(&plan.layout)));
+        let Some(plan) = chosen.and_then(|at| self.plans.make_latest(at)) else { return };
+        let next = plan.layout.clone();
         if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
             self.leave_slots(arena);
-            let slot = |&entry: &Entry| Place { entry, tenant: Tenant::default() };
+            let slot = |&entry: &Entry| Place { entry, occupant: Occupant::NONE };
             self.slots.clear();
             self.slots.extend(next.slots().map(slot));
         }
@@ -48,8 +50,8 @@ impl Planned {
         }
     }
 
-    /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice is
-    /// no different from asking once.
+    /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice
+    /// is no different from asking once.
     pub(super) fn spot(
         &mut self,
         (history, arena): (&mut History, &mut Arena),
@@ -73,40 +75,39 @@ impl Planned {
         spot
     }
 
-    /// The slot of the next allocation, if it is as foreseen, the slot is free, and all whose time is over are
-    /// gone.
+    /// The slot of the next allocation, if it is as foreseen, the slot is free, and all whose time
+    /// is over are gone.
     fn free_slot(&self, size: u64, align: u64) -> Option<Spot> {
-        let Place { entry, tenant } = self.slots.get(self.cursor)?;
+        let Place { entry, occupant } = self.slots.get(self.cursor)?;
         if entry.size != size || entry.align < align || !self.is_on_time(entry.ends) {
             return None;
         }
-        let slot = if tenant.serial == 0 { self.number() } else { entry.second };
-        let place = self.slots.get(slot as usize).filter(|place| place.tenant.serial == 0)?;
+        let slot = if occupant.serial == 0 { self.number() } else { entry.second.get()? };
+        let place = self.slots.get(slot as usize).filter(|place| place.occupant.serial == 0)?;
         let start = place.entry.start;
         Some(Spot::Slot { slot, start, len: size, keeps: entry.keeps })
     }
 
-    /// The place in the arena that is for a block which outlives its iteration, if it is free: so that the next
-    /// iteration begins as planned.
+    /// The place in the arena that is for a block which outlives its iteration, if it is free: so
+    /// that the next iteration begins as planned.
     fn own_place(&self, history: &History, arena: &Arena, size: u64, align: u64) -> Option<Spot> {
         let entry = self.slots.get(history.so_far().len()).map(|place| place.entry)?;
         if entry.size != size || entry.align < align || !entry.is_alone() {
             return None;
         }
-        let second = self.slots.get(entry.second as usize).map(|place| place.entry.start);
+        let second = entry.second.of_list(&self.slots).map(|place| place.entry.start);
         [Some(entry.start), second].into_iter().flatten().find_map(|start| {
             let before = self.is_free(arena, start, size)?;
-            Some(Spot::Ground { before, start, len: size })
+            Some(Spot::Arena { before, start, len: size })
         })
     }
 
     /// Whether none of the blocks is alive whose time is over, from the slot of one on.
     #[inline]
-    pub(super) fn is_on_time(&self, first: Slot) -> bool {
+    pub(super) fn is_on_time(&self, first: OptionalU32) -> bool {
         let mut next = first;
-        // There is no slot that has the number for none.
-        while let Some(place) = self.slots.get(next as usize) {
-            if place.tenant.serial != 0 {
+        while let Some(place) = next.of_list(&self.slots) {
+            if place.occupant.serial != 0 {
                 return false;
             }
             next = place.entry.next_end;
@@ -128,7 +129,7 @@ impl Planned {
             Some(Spot::Slot { slot, start, len, keeps }) => {
                 self.settle((slot, start, len), keeps, self.number(), serial)
             }
-            Some(Spot::Ground { before, start, len }) => {
+            Some(Spot::Arena { before, start, len }) => {
                 if arena.missing_at(before, start, len) > 0 {
                     return Placed::Bare;
                 }
@@ -158,9 +159,9 @@ impl Planned {
             return;
         };
         let mut alive = alloc::vec![false; self.cursor];
-        let tenants = self.slots.iter().map(|place| &place.tenant);
-        for tenant in tenants.filter(|tenant| history.is_of_now(tenant.serial)) {
-            if let Some(alive) = alive.get_mut(tenant.number as usize) {
+        let occupants = self.slots.iter().map(|place| &place.occupant);
+        for occupant in occupants.filter(|occupant| history.is_of_now(occupant.serial)) {
+            if let Some(alive) = occupant.number.of_list_mut(&mut alive) {
                 *alive = true;
             }
         }
@@ -168,12 +169,12 @@ impl Planned {
         history.catch_up(layout.entries.iter().zip(alive).map(|(entry, alive)| Past {
             size: entry.size,
             align: entry.align,
-            until: match entry.stay {
-                _ if alive => NONE,
-                Stay::Until(until) => until.min(now),
-                Stay::Always | Stay::InTurn => now,
+            until: match entry.life {
+                _ if alive => OptionalU32::NONE,
+                LiveRange::Until(until) => OptionalU32::some(until.min(now)),
+                LiveRange::Always | LiveRange::Alternating => OptionalU32::some(now),
             },
-            next_until: NONE,
+            next_until: OptionalU32::NONE,
         }));
     }
 

@@ -1,14 +1,14 @@
 //! Pages that stay backed although nothing lies in them, because something soon will.
 //!
-//! To give a page back and lease it again costs a hundred times what a planned allocation does, and a
-//! region that is given up reaches nobody before its fence has passed. So where the plan says that all
-//! pages which a block leaves empty are in use again within a few allocations, they stay, unless that
-//! would make the iteration hold more than its peak.
+//! To give a page back and lease it again costs a hundred times what a planned allocation does, and
+//! a region that is given up reaches nobody before its fence has passed. So where the plan says
+//! that all pages which a block leaves empty are in use again within a few allocations, they stay,
+//! unless that would make the iteration hold more than its peak.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::layout::{Entry, Layout, Stay};
+use super::layout::{Entry, Layout, LiveRange};
 use super::pages::touched;
 use zico_plan::{Cover, Runs, Work, sorting};
 
@@ -36,8 +36,8 @@ pub(super) const fn most(allocations: usize) -> u64 {
     sorting(allocations).saturating_mul(STEPS)
 }
 
-/// Marks the entries that leave short gaps, the shortest first, as far as there is work, and notes what the
-/// iteration holds at its peak. O(n log n) steps, and with them as many as there is work.
+/// Marks the entries that leave short gaps, the shortest first, as far as there is work, and notes
+/// what the iteration holds at its peak. O(n log n) steps, and with them as many as there is work.
 ///
 /// Pages that the same blocks lie in count as one.
 pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
@@ -101,8 +101,8 @@ fn peak(layout: &Layout, places: &[(usize, usize)], runs: Runs, work: &mut Work)
 /// The gap that each block leaves, and how many pages are in use after each allocation.
 fn sweep(layout: &Layout, places: &[(usize, usize)], runs: &Runs) -> (Vec<Gap>, Vec<u64>) {
     let all = layout.entries.len();
-    // For each run of pages how many blocks it has, and who left it empty: several, if they end at one
-    // moment.
+    // For each run of pages how many blocks it has, and who left it empty: several, if they end at
+    // one moment.
     let (mut blocks, mut left) = (vec![0_u32; runs.len()], vec![Vec::new(); runs.len()]);
     let (mut gaps, mut used) = (vec![Gap::default(); all], Vec::with_capacity(all));
     let mut in_use = 0_u64;
@@ -131,9 +131,9 @@ fn sweep(layout: &Layout, places: &[(usize, usize)], runs: &Runs) -> (Vec<Gap>, 
         used.push(in_use);
     }
     // What has its place for itself is there in other iterations too.
-    let gap = |(gap, entry): (Gap, &Entry)| match entry.stay {
-        Stay::Until(_) => gap,
-        Stay::Always | Stay::InTurn => Gap::default(),
+    let gap = |(gap, entry): (Gap, &Entry)| match entry.life {
+        LiveRange::Until(_) => gap,
+        LiveRange::Always | LiveRange::Alternating => Gap::default(),
     };
     (gaps.into_iter().zip(&layout.entries).map(gap).collect(), used)
 }

@@ -4,13 +4,15 @@ use alloc::vec::Vec;
 
 use super::gaps;
 use crate::heap::arena::Slot;
-use crate::heap::history::{NONE, Past};
+use crate::heap::compact::OptionalU32;
+use crate::heap::history::Past;
+use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
-use crate::learn::signature::Signature;
 use zico_plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
 
-/// What fast plans take at most, in steps for each block and binary digit of their number: all 44 of them
-/// for lifetimes as iterations have them, of which resnet50 needs 25, and the other recorded ones three.
+/// What fast plans take at most, in steps for each block and binary digit of their number: all 44
+/// of them for lifetimes as iterations have them, of which resnet50 needs 25, and the other
+/// recorded ones three.
 pub(super) const PLANS: u64 = 320;
 
 /// An iteration of more allocations gets the first plan that there is.
@@ -33,25 +35,24 @@ impl From<PlanError> for NoPlan {
 
 /// How long a block occupies its place, the shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stay {
+pub(super) enum LiveRange {
     /// Up to this allocation. The next iteration begins where this one ends.
     Until(u32),
     /// All the time, in each iteration anew.
     Always,
     /// All the time, in one slot and then in the other.
-    InTurn,
+    Alternating,
 }
 
-impl Stay {
+impl LiveRange {
     /// Of the allocation with this number among so many.
-    pub(super) fn of(habit: &Past, number: usize, all: u32) -> Self {
-        match (habit.until, habit.next_until) {
-            (NONE, 0) => Self::Until(all),
-            (NONE, NONE) => Self::InTurn,
+    pub(super) fn of(past: &Past, number: usize, all: u32) -> Self {
+        match (past.until.get(), past.next_until.get()) {
+            (Some(until), _) => Self::Until(until.min(all)),
+            (None, Some(0)) => Self::Until(all),
             // Gone by the time that its successor is made.
-            (NONE, next) if next as usize <= number => Self::Always,
-            (NONE, _) => Self::InTurn,
-            (until, _) => Self::Until(until.min(all)),
+            (None, Some(next)) if next as usize <= number => Self::Always,
+            (None, _) => Self::Alternating,
         }
     }
 }
@@ -61,14 +62,14 @@ impl Stay {
 pub(super) struct Need {
     pub(super) size: u64,
     pub(super) align: u64,
-    pub(super) stay: Stay,
+    pub(super) life: LiveRange,
 }
 
 impl Need {
     fn block(&self, number: u64, all: u64) -> Block {
-        let (lower, upper) = match self.stay {
-            Stay::Until(until) => (number, until.into()),
-            Stay::Always | Stay::InTurn => (0, all),
+        let (lower, upper) = match self.life {
+            LiveRange::Until(until) => (number, until.into()),
+            LiveRange::Always | LiveRange::Alternating => (0, all),
         };
         Block::new(lower, upper, self.size).aligned(self.align)
     }
@@ -82,10 +83,8 @@ pub(crate) struct Layout {
     seconds: Vec<Entry>,
     /// The slots that are nobody else's, by where they begin.
     pub(super) own: Vec<(u64, Slot)>,
-    /// The allocations of the iteration in which it was learned, in short.
-    pub(super) signature: Signature,
-    /// The shape that the job told then.
-    pub(super) told: Option<u64>,
+    /// The kind of the iteration in which it was learned.
+    pub(super) kind: Kind,
     /// How often it has been made anew.
     pub(super) times: u32,
     pub(super) height: u64,
@@ -106,37 +105,37 @@ pub(super) struct Entry {
     pub(super) align: u64,
     /// Where it begins.
     pub(super) start: u64,
-    pub(super) stay: Stay,
-    /// Its second slot, or [`NONE`].
-    pub(super) second: Slot,
+    pub(super) life: LiveRange,
+    /// Its second slot, if it has one.
+    pub(super) second: OptionalU32,
     /// When it is freed, the pages that it leaves empty stay backed for those who come next.
     pub(super) keeps: bool,
-    /// The first slot that is free before this allocation and was not before the one ahead of it, or
-    /// [`NONE`].
-    pub(super) ends: Slot,
-    /// The next one that is free from the same allocation on as this slot, or [`NONE`].
-    pub(super) next_end: Slot,
+    /// The first slot that is free before this allocation and was not before the one ahead of it.
+    pub(super) ends: OptionalU32,
+    /// The next one that is free from the same allocation on as this slot.
+    pub(super) next_end: OptionalU32,
 }
 
 impl Entry {
     /// Whether its slots are nobody else's.
     pub(super) const fn is_alone(&self) -> bool {
-        !matches!(self.stay, Stay::Until(_))
+        !matches!(self.life, LiveRange::Until(_))
     }
 }
 
 impl Layout {
     /// Plans an iteration of these allocations, with few regions of `page` bytes in use over time.
     ///
-    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLANS`] for the plans, 170 to measure
-    /// the regions of ten, and 90 for gaps, for each slot and binary digit of their number. A fast plan for
-    /// which there is no work left is not made, and the exact search is for those who have time.
+    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLANS`] for the plans, 170
+    /// to measure the regions of ten, and 90 for gaps, for each slot and binary digit of their
+    /// number. A fast plan for which there is no work left is not made, and the exact search is for
+    /// those who have time.
     pub(super) fn new(needs: &[Need], page: u64) -> Result<Self, NoPlan> {
         let all = needs.len() as u64;
         let mut blocks: Vec<Block> =
             (0..).zip(needs).map(|(number, need)| need.block(number, all)).collect();
         // The second slots come behind all first ones.
-        let in_turn = needs.iter().filter(|need| need.stay == Stay::InTurn);
+        let in_turn = needs.iter().filter(|need| need.life == LiveRange::Alternating);
         blocks.extend(in_turn.map(|need| need.block(0, all)));
         let mut planner = Planner::new(&blocks)?;
         let plan = if needs.len() > MANY {
@@ -159,30 +158,33 @@ impl Layout {
     }
 
     fn of(needs: &[Need], plan: &Plan) -> Self {
-        let all = u32::try_from(needs.len()).unwrap_or(NONE);
-        let end = |slot: Slot| match needs[slot as usize].stay {
+        let all = u32::try_from(needs.len()).unwrap_or(u32::MAX);
+        let end = |slot: Slot| match needs[slot as usize].life {
             // Before the first allocation of the next iteration.
-            Stay::Until(until) if until == all => Some(0),
-            Stay::Until(until) => Some(until),
-            Stay::Always | Stay::InTurn => None,
+            LiveRange::Until(until) if until == all => Some(0),
+            LiveRange::Until(until) => Some(until),
+            LiveRange::Always | LiveRange::Alternating => None,
         };
         let mut second = (all..).zip(&plan.offsets[needs.len()..]);
         let (mut entries, mut seconds) = (Vec::with_capacity(needs.len()), Vec::new());
         for (need, &start) in needs.iter().zip(&plan.offsets) {
-            let &Need { size, align, stay } = need;
-            let (keeps, ends, next_end) = (false, NONE, NONE);
-            let mut entry = Entry { size, align, start, stay, second: NONE, keeps, ends, next_end };
-            if stay == Stay::InTurn
+            let &Need { size, align, life } = need;
+            let (keeps, none) = (false, OptionalU32::NONE);
+            let (second_slot, ends, next_end) = (none, none, none);
+            let mut entry =
+                Entry { size, align, start, life, second: second_slot, keeps, ends, next_end };
+            if life == LiveRange::Alternating
                 && let Some((slot, &start)) = second.next()
             {
                 seconds.push(Entry { align: 0, start, ..entry });
-                entry.second = slot;
+                entry.second = OptionalU32::some(slot);
             }
             entries.push(entry);
         }
         for slot in (0..all).rev() {
             if let Some(end) = end(slot) {
-                let next = core::mem::replace(&mut entries[end as usize].ends, slot);
+                let first = OptionalU32::some(slot);
+                let next = core::mem::replace(&mut entries[end as usize].ends, first);
                 entries[slot as usize].next_end = next;
             }
         }
@@ -191,21 +193,8 @@ impl Layout {
         let mut own: Vec<(u64, Slot)> = own.map(|(slot, entry)| (entry.start, slot)).collect();
         own.sort_unstable();
         let Plan { height, lower_bound, .. } = *plan;
-        let signature = Signature::default();
-        let (told, times, peak, own_pages, steps) = (None, 0, 0, 0, 0);
-        Self {
-            entries,
-            seconds,
-            own,
-            signature,
-            told,
-            times,
-            height,
-            lower_bound,
-            peak,
-            own_pages,
-            steps,
-        }
+        let (kind, times, peak, own_pages, steps) = (Kind::default(), 0, 0, 0, 0);
+        Self { entries, seconds, own, kind, times, height, lower_bound, peak, own_pages, steps }
     }
 
     /// All slots, second ones included.
@@ -215,20 +204,20 @@ impl Layout {
 
     /// The slots that are free before an allocation, and were not before the one ahead of it.
     pub(super) fn ends(&self, number: usize) -> impl Iterator<Item = usize> {
-        let slot = |slot: Slot| Some(slot as usize).filter(|_| slot != NONE);
+        let slot = |slot: OptionalU32| slot.get().map(|slot| slot as usize);
         let first = slot(self.entries[number].ends);
         core::iter::successors(first, move |&last| slot(self.entries[last].next_end))
     }
 
     /// What iterations that are as planned come to hold.
     pub(crate) fn most(&self) -> Peak {
-        let Self { signature, told, peak, own_pages, .. } = *self;
-        Peak { signature, told, pages: peak, within: peak.saturating_sub(own_pages) }
+        let Self { kind, peak, own_pages, .. } = *self;
+        Peak { kind, pages: peak, within: peak.saturating_sub(own_pages) }
     }
 
     /// Whether it places allocations of these sizes.
     pub(super) fn is_of(&self, history: &[Past]) -> bool {
         let mut pairs = history.iter().zip(&self.entries);
-        history.len() == self.entries.len() && pairs.all(|(habit, entry)| habit.size == entry.size)
+        history.len() == self.entries.len() && pairs.all(|(past, entry)| past.size == entry.size)
     }
 }

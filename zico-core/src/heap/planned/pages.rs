@@ -46,8 +46,8 @@ impl Pages {
         is_backed
     }
 
-    /// A block is gone that lay here. The pages that this has left empty, which are backed no more; with
-    /// `keeps` they stay backed.
+    /// A block is gone that lay here. The pages that this has left empty, which are backed no more;
+    /// with `keeps` they stay backed.
     #[inline]
     pub(super) fn leave(&mut self, start: u64, len: u64, keeps: bool) -> Range<u64> {
         let all = touched(self.shift, start, len);

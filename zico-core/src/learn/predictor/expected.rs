@@ -9,7 +9,8 @@ use crate::types::units::Progress;
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     pub(super) wave: Arc<Profile>,
-    /// Two iterations in a row have made the same number of operations: it is believed where demand falls.
+    /// Two iterations in a row have made the same number of operations: it is believed where demand
+    /// falls.
     pub(super) settled: bool,
     /// The claim at the beginning: that of the wave, or more. None if nobody knows.
     pub(super) height: Option<u32>,
@@ -27,8 +28,8 @@ impl Expected {
         Self::of(Arc::new(newest.envelope(older)), settled)
     }
 
-    /// The most that it holds leased from `progress` on: the wave's, raised to the height. Raised by as
-    /// much everywhere: a wave of another height falls elsewhere as well.
+    /// The most that it holds leased from `progress` on: the wave's, raised to the height. Raised
+    /// by as much everywhere: a wave of another height falls elsewhere as well.
     pub(super) fn claim_from(&self, progress: Progress) -> Option<u32> {
         let (height, whole) = (self.height?, self.wave.claim().value());
         if !self.settled {
@@ -46,17 +47,17 @@ impl Expected {
 
 /// The claims of the last iterations that were new, and what the next new one may need.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct Novelty {
     claims: [u32; Self::REMEMBERED],
     count: usize,
 }
 
-impl News {
+impl Novelty {
     const REMEMBERED: usize = 16;
     /// Fewer tell nothing of the next one.
-    pub(super) const LEAST: u64 = 8;
+    pub(super) const FEWEST: u64 = 8;
     /// How often the excess that is to be expected is added.
-    const CARE: u64 = 8;
+    const SAFETY_FACTOR: u64 = 8;
 
     pub(super) fn note(&mut self, claim: u32) {
         self.claims[self.count % Self::REMEMBERED] = claim;
@@ -73,9 +74,9 @@ impl News {
 
     /// None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
-        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= Self::LEAST)?;
+        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= Self::FEWEST)?;
         let (highest, lowest) = (self.highest(), self.known().min()?);
-        let more = (Self::CARE * u64::from(highest - lowest)).div_ceil(count);
+        let more = (Self::SAFETY_FACTOR * u64::from(highest - lowest)).div_ceil(count);
         Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
     }
 }

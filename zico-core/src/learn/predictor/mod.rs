@@ -1,53 +1,44 @@
 //! What is expected of a job's next or running iteration, from those that have ended.
 //!
-//! A job keeps a few profiles, one for each *shape* of iteration that it has had lately: by what it says
-//! of them ([`Job::begin_as`](crate::Job::begin_as)), else by their allocations
-//! ([`signature`](crate::learn::signature)). An iteration of a known shape is expected to do what that shape has
-//! done. Before its first allocation it is expected to do what the last two iterations did, and to need no
-//! more than the largest of all.
+//! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
+//! iteration of a known kind is expected to do what that kind has done. Before its first allocation
+//! it is expected to do what the last two iterations did, and to need no more than the largest of
+//! all.
 //!
-//! An iteration of a *new* shape may need more than any before. Of n values drawn alike from some range
-//! the next one exceeds them all once in n times, by about an n-th of the range. So that much is added to
-//! the largest, eight times over ([`News`]). While there are fewer than eight to tell from it may need
-//! whatever there is. That keeps nobody waiting who is known: the banker's test grants a known iteration
-//! what leaves it able to finish, and a new one what leaves all known ones able to.
+//! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
+//! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
+//! is added to the largest, eight times over ([`Novelty`]). While there are fewer than eight to
+//! tell from it may need whatever there is. That keeps nobody waiting who is known: the banker's
+//! test grants a known iteration what leaves it able to finish, and a new one what leaves all known
+//! ones able to.
 
 mod expected;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
 use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
 use crate::learn::profile::Profile;
 use crate::learn::signature::{Mark, Signature};
 use crate::types::units::{Progress, Regions};
-use expected::{Expected, News};
-
-/// The shapes that are kept; the one that was seen least recently goes.
-const SHAPES: usize = 8;
+use expected::{Expected, Novelty};
 
 /// Until so many iterations have ended the margin is at least one of so many parts of the promise.
 const LEARNING: u64 = 3;
 const LEARNING_PART: u32 = 64;
-/// Until so many iterations of a job have ended that has several kinds of them, it is so many regions, if these
-/// are no more than this part of the promise.
+/// Until so many iterations of a job have ended that has several kinds of them, it is so many
+/// regions, if these are no more than this part of the promise.
 const LEARNING_KINDS: u64 = 5;
 const KINDS_REGIONS: u32 = 2;
 const KINDS_PART: u32 = 16;
 
-/// Which shape an iteration has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    /// By the job's own word.
-    Told(u64),
-    Seen(Signature),
-}
-
-/// Iterations that were alike.
+/// What iterations of one kind have done. It is used when one of them ends.
 #[derive(Debug)]
-struct Shape {
-    key: Key,
+struct Record {
+    /// That of the newest.
+    kind: Kind,
     /// The running hashes after 1, 2, 4 allocations and so on.
     marks: Vec<u64>,
     newest: Arc<Profile>,
@@ -62,8 +53,8 @@ struct Shape {
 pub(crate) struct Footprint {
     /// In regions.
     pub(crate) total: u32,
-    /// What persisted at its end, but for what earlier iterations had among their own blocks: how long these
-    /// live was learned in between.
+    /// What persisted at its end, but for what earlier iterations had among their own blocks: how
+    /// long these live was learned in between.
     pub(crate) settled: i64,
 }
 
@@ -75,23 +66,21 @@ impl Footprint {
     }
 }
 
-/// The most pages that an iteration comes to hold which makes the allocations of this signature, or is of
-/// the shape that was told, and is as planned.
+/// The most pages that an iteration of this kind comes to hold which is as planned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peak {
-    pub(crate) signature: Signature,
-    pub(crate) told: Option<u64>,
+    pub(crate) kind: Kind,
     pub(crate) pages: u32,
-    /// Without those of blocks that outlive the iteration, which may have been counted as what persists.
+    /// Without those of blocks that outlive the iteration, which may have been counted as what
+    /// persists.
     pub(crate) within: u32,
 }
 
 /// What one job's iterations are expected to do.
 #[derive(Debug, Default)]
 pub(crate) struct Predictor {
-    /// The most recent one first.
-    shapes: Vec<Shape>,
-    /// The last iteration, whatever its shape.
+    kinds: RecentlyUsed<Record, KINDS>,
+    /// The last iteration, of whatever kind.
     last: Option<Arc<Profile>>,
     /// Those of the last two, the newest first.
     footprints: [Option<Footprint>; 2],
@@ -99,16 +88,16 @@ pub(crate) struct Predictor {
     usual: Option<Expected>,
     /// What is expected now.
     now: Option<Expected>,
-    /// What the job says of the iteration that is to come or runs.
+    /// The shape that the job tells of the iteration that is to come or runs.
     told: Option<u64>,
     /// Nobody knows any more where the running iteration ends.
     lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
     marks: Vec<u64>,
-    /// The shapes that began so when they were looked at last, a bit for each: they are what is expected
-    /// now. None if something else is.
+    /// The kinds that began so when they were looked at last, a bit for each: they are what is
+    /// expected now. None if something else is.
     alike: Option<u32>,
-    news: News,
+    novelty: Novelty,
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
@@ -140,31 +129,32 @@ impl Predictor {
         self.now.as_ref()?.claim_from(progress)
     }
 
-    /// ... and with the margin that iterations have shown to need. The first few have shown little yet: how
-    /// long blocks live is learned meanwhile, and so they are placed otherwise than before.
+    /// ... and with the margin that iterations have shown to need. The first few have shown little
+    /// yet: how long blocks live is learned meanwhile, and so they are placed otherwise than
+    /// before.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress)?;
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
-        let varies = self.iterations < LEARNING_KINDS && self.shapes.len() > 1;
+        let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
         let kinds = if varies { KINDS_REGIONS.min(promised / KINDS_PART) } else { 0 };
         let least = learning.max(kinds);
         Some(promised.saturating_add(self.margin.regions().max(least)))
     }
 
-    /// The most that an iteration lately would hold, what persists included, now that so much persists and is
-    /// settled: room for as much has to be left for the job. Before the first, as the job has declared; none if
-    /// nothing is known.
+    /// The most that an iteration lately would hold, what persists included, now that so much
+    /// persists and is settled: room for as much has to be left for the job. Before the first, as
+    /// the job has declared; none if nothing is known.
     pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
-        let shapes = self.shapes.iter().map(|shape| shape.footprint);
-        let known = shapes.chain(self.footprints[0]).map(|footprint| footprint.now(settled)).max();
+        let kinds = self.kinds.iter().map(|record| record.footprint);
+        let known = kinds.chain(self.footprints[0]).map(|footprint| footprint.now(settled)).max();
         known.or_else(|| Some(persistent.saturating_add(self.declared?)))
     }
 
-    /// What the next iteration takes for sure, what persists included, if its like have: as much as each of
-    /// the last two would, or, if the job has told a shape, as the last of that shape.
+    /// What the next iteration takes for sure, what persists included, if its like have: as much as
+    /// each of the last two would, or, if the job has told a shape, as the last of that shape.
     pub(crate) fn surely(&self, settled: i64) -> Option<u32> {
-        if let Some(at) = self.told.and_then(|shape| self.find(Key::Told(shape))) {
-            return Some(self.shapes[at].footprint.now(settled));
+        if let Some(record) = self.told.and_then(|shape| self.told(shape)) {
+            return Some(record.footprint.now(settled));
         }
         let [newest, older] = self.footprints;
         Some(newest?.now(settled).min(older?.now(settled)))
@@ -192,16 +182,19 @@ impl Predictor {
         let changed = core::mem::replace(&mut self.told, told) != told;
         if changed {
             self.now = match told {
-                Some(shape) => self.told(shape).or_else(|| self.unlike_any()),
+                Some(shape) => {
+                    let known = self.told(shape).map(|record| record.expected.clone());
+                    known.or_else(|| self.unlike_any())
+                }
                 None => self.usual.clone(),
             };
         }
         changed
     }
 
-    /// The running iteration has made its allocations up to a mark. What had been expected until then,
-    /// if that is something else than now. O(shapes), and an envelope of those that are left when they
-    /// are not the same as at the mark before.
+    /// The running iteration has made its allocations up to a mark. What had been expected until
+    /// then, if that is something else than now. O(kinds), and an envelope of those that are left
+    /// when they are not the same as at the mark before.
     pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Rollback> {
         if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
             return None;
@@ -218,8 +211,8 @@ impl Predictor {
         self.now.replace(next).map(Rollback)
     }
 
-    /// The running iteration may go on for ever, and need whatever there is. What had been expected until
-    /// then.
+    /// The running iteration may go on for ever, and need whatever there is. What had been expected
+    /// until then.
     pub(crate) fn lose(&mut self) -> Option<Rollback> {
         if core::mem::replace(&mut self.lost, true) {
             return None;
@@ -229,30 +222,30 @@ impl Predictor {
         Some(Rollback(core::mem::replace(now, unknown)))
     }
 
-    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and at other
-    /// moments than before. Until they have shown when, they may need as much at any time. One that leaves
-    /// something for the next, or is of a kind without a plan that may begin as this one does, may need whatever
-    /// there is, once: of what lies elsewhere then nobody knows how it fits. Whether the plan takes no more than
-    /// they have held so far; else nothing has changed.
+    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
+    /// at other moments than before. Until they have shown when, they may need as much at any time.
+    /// One that leaves something for the next, or is of a kind without a plan that may begin as
+    /// this one does, may need whatever there is, once: of what lies elsewhere then nobody knows
+    /// how it fits. Whether the plan takes no more than they have held so far; else nothing has
+    /// changed.
     pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
-        let key = peak.told.map_or(Key::Seen(peak.signature), Key::Told);
-        let shape = self.find(key);
-        let height = |which: usize| self.shapes[which].expected.height;
-        if shape.and_then(height).is_some_and(|height| peak.within > height) {
+        let planned = self.find(peak.kind);
+        let height = planned.and_then(|at| self.kinds.iter().nth(at)?.expected.height);
+        if height.is_some_and(|height| peak.within > height) {
             return false;
         }
         self.alike = None;
         let known = |height: Option<u32>| height.filter(|_| peak.within == peak.pages);
-        for (which, Shape { expected, is_planned, .. }) in self.shapes.iter_mut().enumerate() {
+        for (at, Record { expected, is_planned, .. }) in self.kinds.iter_mut().enumerate() {
             let height = known(expected.height).map(|height| height.max(peak.pages));
-            if Some(which) == shape {
+            if Some(at) == planned {
                 *is_planned = true;
                 (expected.settled, expected.height) = (false, height);
             } else if !*is_planned {
                 (expected.settled, expected.height) = (false, None);
             }
         }
-        let heights = self.shapes.iter().map(|shape| shape.expected.height);
+        let heights = self.kinds.iter().map(|record| record.expected.height);
         let most = heights.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten();
         for expected in self.usual.iter_mut().chain(&mut self.now) {
             let height = expected.height.zip(most).map(|(height, most)| height.max(most));
@@ -266,22 +259,22 @@ impl Predictor {
         (self.now, self.alike) = (Some(before.0), None);
     }
 
-    /// What is expected of a shape that the job tells.
-    fn told(&self, shape: u64) -> Option<Expected> {
-        Some(self.shapes[self.find(Key::Told(shape))?].expected.clone())
+    /// What is known of a shape that the job tells.
+    fn told(&self, shape: u64) -> Option<&Record> {
+        self.kinds.iter().find(|record| record.kind.told == Some(shape))
     }
 
-    /// The shapes that began with these marks, a bit for each.
+    /// The kinds that began with these marks, a bit for each.
     fn alike(&self) -> u32 {
-        let shapes = (0..).zip(&self.shapes);
-        let alike = shapes.filter(|(_, shape)| shape.marks.starts_with(&self.marks));
+        let kinds = (0..).zip(self.kinds.iter());
+        let alike = kinds.filter(|(_, record)| record.marks.starts_with(&self.marks));
         alike.fold(0, |alike, (which, _)| alike | 1 << which)
     }
 
     /// What is expected of an iteration that is like one of these: the most of all.
     fn most_of(&self, alike: u32) -> Option<Expected> {
-        let shapes = (0..).zip(&self.shapes).filter(|(which, _)| alike >> which & 1 != 0);
-        let mut alike = shapes.map(|(_, shape)| &shape.expected);
+        let kinds = (0..).zip(self.kinds.iter()).filter(|(which, _)| alike >> which & 1 != 0);
+        let mut alike = kinds.map(|(_, record)| &record.expected);
         let first = alike.next()?.clone();
         Some(alike.fold(first, |sum, next| Expected {
             settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
@@ -293,7 +286,7 @@ impl Predictor {
     /// What is expected of an iteration that is like none before.
     fn unlike_any(&self) -> Option<Expected> {
         let usual = self.usual.clone()?;
-        let height = self.news.next().or(self.declared);
+        let height = self.novelty.next().or(self.declared);
         let known = height.is_some();
         Some(Expected {
             wave: usual.wave,
@@ -302,8 +295,8 @@ impl Predictor {
         })
     }
 
-    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded its
-    /// promise, how many it has left behind beside what persists, and what it held in all.
+    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded
+    /// its promise, how many it has left behind beside what persists, and what it held in all.
     pub(crate) fn learn(
         &mut self,
         newest: Profile,
@@ -323,12 +316,12 @@ impl Predictor {
         let alike = is_alike.then(|| self.file(&newest, signature, footprint));
         let last = self.last.replace(newest.clone());
         let mut usual = match (alike, last) {
-            // The same shape twice in a row: that has both in it.
+            // The same kind twice in a row: that has both in it.
             (Some((expected, true)), _) => expected,
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        usual.height = usual.height.map(|height| height.max(self.news.highest()));
+        usual.height = usual.height.map(|height| height.max(self.novelty.highest()));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);
@@ -341,35 +334,35 @@ impl Predictor {
         self.alike = None;
     }
 
-    /// Puts an iteration with those of its shape. What is expected of them, and whether the last one was
-    /// of that shape too.
+    /// Puts an iteration with those of its kind. What is expected of them, and whether the last one
+    /// was of that kind too.
     fn file(
         &mut self,
         newest: &Arc<Profile>,
         signature: Signature,
         footprint: Footprint,
     ) -> (Expected, bool) {
-        let key = self.told.map_or(Key::Seen(signature), Key::Told);
-        let found = self.find(key);
-        let (expected, is_planned) = match found {
-            Some(at) => {
-                let before = self.shapes.remove(at);
-                (Expected::after(newest, &before.newest), before.is_planned)
-            }
-            None => {
-                self.news.note(newest.claim().value());
-                (Expected::of(newest.clone(), false), false)
-            }
-        };
-        self.shapes.truncate(SHAPES - 1);
+        let kind = Kind { told: self.told, signature };
         let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
-        let shape = Shape { key, marks, newest, expected: expected.clone(), footprint, is_planned };
-        self.shapes.insert(0, shape);
-        (expected, found == Some(0))
+        let found = self.find(kind);
+        if let Some(record) = found.and_then(|at| self.kinds.make_latest(at)) {
+            let expected = Expected::after(&newest, &record.newest);
+            let is_planned = record.is_planned;
+            *record =
+                Record { kind, marks, newest, expected: expected.clone(), footprint, is_planned };
+            return (expected, found == Some(0));
+        }
+        self.novelty.note(newest.claim().value());
+        let expected = Expected::of(newest.clone(), false);
+        let is_planned = false;
+        let record =
+            Record { kind, marks, newest, expected: expected.clone(), footprint, is_planned };
+        self.kinds.insert(record);
+        (expected, false)
     }
 
-    fn find(&self, key: Key) -> Option<usize> {
-        self.shapes.iter().position(|shape| shape.key == key)
+    fn find(&self, kind: Kind) -> Option<usize> {
+        self.kinds.position(|record| record.kind.is_expected_as(&kind))
     }
 }
 

@@ -1,9 +1,9 @@
 //! What one iteration of a job takes: region demand over progress and over time.
 //!
 //! A [`Recorder`] notes every change of the regions charged to a running iteration (leased and
-//! draining, without the persistent ones), so that no peak is missed however short (algorithms: Zico
-//! section 5 samples at every allocation and free instead of every so often). A [`Profile`] is the
-//! upper envelope of the recent iterations as a step function with a bounded number of steps.
+//! draining, without the persistent ones), so that no peak is missed however short (algorithms:
+//! Zico section 5 samples at every allocation and free instead of every so often). A [`Profile`] is
+//! the upper envelope of the recent iterations as a step function with a bounded number of steps.
 //!
 //! Time is the iteration's own: while a job is stalled for memory its clock stands still.
 
@@ -13,7 +13,8 @@ use crate::types::units::{Progress, Regions, Ticks};
 
 /// The largest number of steps of a profile. A decision costs O(steps of all running jobs).
 const MAX_STEPS: usize = 256;
-/// The largest number of steps that are noted before they are coarsened: an iteration may never end.
+/// The largest number of steps that are noted before they are coarsened: an iteration may never
+/// end.
 const MAX_NOTED: usize = 64 * MAX_STEPS;
 
 /// From here to the next step an iteration takes `demand` regions.
@@ -26,14 +27,14 @@ pub struct Step {
     /// The most regions charged to the iteration during the step, beside persistent ones: leased,
     /// and given up but not yet passed by the device.
     pub demand: Regions,
-    /// The most regions that it has leased during the step, beside persistent ones. The same in each
-    /// repetition of an iteration, whatever the device's pace.
+    /// The most regions that it has leased during the step, beside persistent ones. The same in
+    /// each repetition of an iteration, whatever the device's pace.
     pub leased: Regions,
 }
 
 impl Step {
-    /// What the iteration is expected to hold: what it has leased, and half of what drains. A profile has
-    /// the most that drained in each step, which by and by comes back within it.
+    /// What the iteration is expected to hold: what it has leased, and half of what drains. A
+    /// profile has the most that drained in each step, which by and by comes back within it.
     #[must_use]
     pub fn expected(&self) -> Regions {
         let drains = self.demand.saturating_sub(self.leased);
@@ -100,9 +101,9 @@ impl Profile {
         Self { steps, peak, crest, ahead, operations, length }
     }
 
-    /// An iteration of these steps, in order of progress and time, that makes `operations` operations
-    /// in `length`. Pools learn profiles themselves; this is for those who write policies and want to
-    /// try them on waves of their own.
+    /// An iteration of these steps, in order of progress and time, that makes `operations`
+    /// operations in `length`. Pools learn profiles themselves; this is for those who write
+    /// policies and want to try them on waves of their own.
     #[must_use]
     pub fn of(steps: impl IntoIterator<Item = Step>, operations: Progress, length: Ticks) -> Self {
         let mut recorder = Recorder::default();

@@ -201,12 +201,13 @@ fn a_stalled_iteration_gets_its_memory_before_others_begin_for_ever() {
 
 #[test]
 fn plans_are_refused_while_an_iteration_runs() {
+    use crate::learn::kinds::Kind;
     use crate::learn::predictor::Peak;
     let mut books = Books::new(8);
     let job = books.join("a");
     books.iterate(job, 3);
     books.iterate(job, 3);
-    let peak = |pages| Peak { signature: Signature::default(), told: None, pages, within: pages };
+    let peak = |pages| Peak { kind: Kind::default(), pages, within: pages };
     assert!(!books.ledger.replan(job, &peak(4)), "more than they have held without");
     assert!(books.ledger.replan(job, &peak(3)));
     books.start(job);

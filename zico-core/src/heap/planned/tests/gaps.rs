@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// The blocks of a layout in its pages, moment by moment: what is kept is in use again soon, and never
-/// more than the iteration holds at its peak.
+/// The blocks of a layout in its pages, moment by moment: what is kept is in use again soon, and
+/// never more than the iteration holds at its peak.
 pub(super) fn gaps_are_short(layout: &Layout) {
     let all = layout.entries.len();
-    let life = |slot: usize| match layout.entries[slot].stay {
-        Stay::Until(until) => slot..until as usize,
-        Stay::Always | Stay::InTurn => slot..all,
+    let life = |slot: usize| match layout.entries[slot].life {
+        LiveRange::Until(until) => slot..until as usize,
+        LiveRange::Always | LiveRange::Alternating => slot..all,
     };
     let touches = |slot: usize, page: u64| {
         let Entry { start, size, .. } = layout.entries[slot];

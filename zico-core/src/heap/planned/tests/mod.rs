@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::layout::Stay;
+use super::layout::LiveRange;
 use super::*;
 use crate::types::units::Bytes;
 
@@ -139,6 +139,24 @@ fn an_iteration_that_ends_early_leaves_nothing_in_the_way_unseen() {
     assert_eq!(job.planned(), 4);
 }
 
+/// What it leaves may lie where a block goes whose time is over before that of what is left begins.
+#[test]
+fn what_an_iteration_that_ends_early_leaves_is_not_overlapped() {
+    let mut job = Program::new();
+    let ops = [Alloc(5000), Free(0), Alloc(6000), Free(1), Alloc(512), Free(2)];
+    for _ in 0..3 {
+        job.iteration(None, &ops);
+    }
+    assert_eq!((job.planned(), job.places[0]), (3, job.places[1]), "in one place");
+    let left = job.iteration(None, &ops[..3]);
+    assert_eq!((left.len(), job.planned()), (1, 2));
+    job.iteration(None, &ops);
+    assert_eq!(job.planned(), 0, "the first one would lie over what is left");
+    job.free(left[0]);
+    job.iteration(None, &ops);
+    assert_eq!(job.planned(), 3);
+}
+
 #[test]
 fn kinds_of_iteration_have_plans_of_their_own() {
     let (a, b) = (FORWARD, [Alloc(5000), Alloc(700), Free(0), Alloc(6000), Free(1), Free(2)]);
@@ -158,6 +176,36 @@ fn kinds_of_iteration_have_plans_of_their_own() {
         job.iteration(told[0], &a);
         assert_eq!(job.planned(), if told[0].is_some() { 4 } else { 1 });
     }
+}
+
+/// A shape that the job tells gets a plan of its own, even where another one allocates the same.
+#[test]
+fn told_shapes_that_allocate_alike_are_each_planned() {
+    let mut job = Program::new();
+    for round in 0..4 {
+        for told in [1, 2] {
+            job.iteration(Some(told), &FORWARD);
+            assert_eq!(job.planned(), if round < 2 { 0 } else { 4 }, "{told} {round}");
+        }
+    }
+    assert_eq!(job.planned.planning().plans, 2);
+}
+
+/// What an iteration teaches for which nothing was told goes to the plan that it follows.
+#[test]
+fn a_plan_of_a_told_shape_is_made_anew_for_that_shape() {
+    let mut job = Program::new();
+    for _ in 0..3 {
+        job.iteration(Some(1), &FORWARD);
+    }
+    let late =
+        [Alloc(5000), Alloc(512), Free(1), Alloc(9000), Alloc(5000), Free(0), Free(2), Free(3)];
+    for _ in 0..2 {
+        job.iteration(None, &late);
+        assert_eq!(job.planned(), 3);
+    }
+    job.iteration(Some(1), &late);
+    assert_eq!((job.planned(), job.planned.planning().plans), (4, 1));
 }
 
 #[test]
@@ -238,8 +286,8 @@ fn a_block_that_others_still_use_keeps_its_place() {
     assert_eq!(job.planned.live(&job.arena, parked.1, parked.0), None, "it has been freed");
     let blocks = [512, 9000, 5000].map(|size| job.alloc(size));
     assert_eq!(job.places[3], None);
-    let ground = (&mut job.history, &mut job.arena);
-    let pages: Vec<u64> = job.planned.release(ground, parked.1, parked.0).collect();
+    let parts = (&mut job.history, &mut job.arena);
+    let pages: Vec<u64> = job.planned.release(parts, parked.1, parked.0).collect();
     assert_eq!(pages.len(), 1);
     job.backed.remove(&pages[0]);
     blocks.into_iter().for_each(|block| job.free(block));

@@ -49,20 +49,20 @@ impl Program {
     }
 
     pub(super) fn end(&mut self) {
-        let ground = (&mut self.history, &mut self.arena);
-        let lesson = self.planned.end(ground, self.signature, self.serial + 1);
+        let parts = (&mut self.history, &mut self.arena);
+        let task = self.planned.end(parts, self.signature, self.serial + 1);
         for page in self.planned.give_up_spare(&mut self.arena) {
             assert!(self.backed.remove(&page), "{page} was backed");
         }
         assert_eq!(self.backed, self.touched(), "nothing is kept for the next iteration");
-        if let Some(lesson) = lesson {
-            self.planned.install(lesson.plan(PAGE_BYTES).unwrap());
+        if let Some(task) = task {
+            self.planned.install(task.plan(PAGE_BYTES).unwrap());
         }
     }
 
     /// The pages of all blocks, parked ones included.
     pub(super) fn touched(&self) -> BTreeSet<u64> {
-        let slots = self.planned.slots.iter().filter(|place| place.tenant.serial != 0);
+        let slots = self.planned.slots.iter().filter(|place| place.occupant.serial != 0);
         let slots = slots.map(|place| (place.entry.start, place.entry.size));
         let arena = self.arena.blocks().map(|block| (block.start, block.len));
         let pages =
@@ -83,16 +83,16 @@ impl Program {
     pub(super) fn try_alloc(&mut self, size: u64) -> Option<(Slot, u64, bool)> {
         let follows = self.planned.follows();
         if follows {
-            let ground = (&mut self.history, &mut self.arena);
-            match self.planned.place(ground, size, UNIT, self.serial) {
+            let parts = (&mut self.history, &mut self.arena);
+            match self.planned.place(parts, size, UNIT, self.serial) {
                 Placed::At(slot, start) => return Some((slot, start, true)),
                 Placed::Bare => return None,
                 Placed::Elsewhere => {}
             }
         }
         let named = (self.serial, self.history.next());
-        let ground = (&mut self.history, &mut self.arena);
-        let (slot, start) = self.planned.place_elsewhere(ground, size, UNIT, named)?;
+        let parts = (&mut self.history, &mut self.arena);
+        let (slot, start) = self.planned.place_elsewhere(parts, size, UNIT, named)?;
         self.history.made(named.1, size, UNIT);
         Some((slot, start, false))
     }
@@ -103,16 +103,16 @@ impl Program {
         self.signature.push(size);
         let mut placed = self.try_alloc(size);
         if placed.is_none() {
-            let ground = (&mut self.history, &mut self.arena);
+            let parts = (&mut self.history, &mut self.arena);
             let pages = if self.planned.follows() {
-                self.planned.want(ground, size, UNIT, Vec::new())
+                self.planned.want(parts, size, UNIT, Vec::new())
             } else {
                 Err(Vec::new())
             };
             let by_plan = pages.is_ok();
             let pages = pages.unwrap_or_else(|list| {
-                let ground = (&mut self.history, &mut self.arena);
-                self.planned.want_elsewhere(ground, size, UNIT, list).unwrap()
+                let parts = (&mut self.history, &mut self.arena);
+                self.planned.want_elsewhere(parts, size, UNIT, list).unwrap()
             });
             assert!(!pages.is_empty());
             self.lease(&pages);
@@ -133,8 +133,8 @@ impl Program {
 
     pub(super) fn free(&mut self, (serial, slot, start, size): Handle) {
         assert_eq!(self.planned.live(&self.arena, slot, serial), Some((start, size)));
-        let ground = (&mut self.history, &mut self.arena);
-        let (len, pages) = self.planned.free(ground, slot, serial, Some(start)).unwrap();
+        let parts = (&mut self.history, &mut self.arena);
+        let (len, pages) = self.planned.free(parts, slot, serial, Some(start)).unwrap();
         assert_eq!(len, size);
         assert_eq!(self.planned.live(&self.arena, slot, serial), None);
         for page in pages {

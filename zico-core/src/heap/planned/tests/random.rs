@@ -91,7 +91,7 @@ proptest! {
             job.end();
         }
         free_due(&mut job, usize::MAX, &mut alive);
-        job.planned.kinds.iter().for_each(|kind| gaps_are_short(&kind.layout));
+        job.planned.plans.iter().for_each(|plan| gaps_are_short(&plan.layout));
         prop_assert_eq!(job.blocks().count(), 0);
         prop_assert!(job.backed.is_empty() && job.planned.pages.is_bare() && job.arena.is_empty());
     }

@@ -5,7 +5,8 @@ use super::super::layout::{Need, PLANS};
 use super::*;
 use zico_plan::{Block, Planner, Work, sorting};
 
-/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a block.
+/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a
+/// block.
 fn at_random(blocks: u64, live: usize) -> Vec<Block> {
     let mut random = fastrand::Rng::with_seed(blocks);
     let mut all: Vec<Block> = Vec::new();
@@ -22,8 +23,8 @@ fn at_random(blocks: u64, live: usize) -> Vec<Block> {
 }
 
 fn need(block: &Block) -> Need {
-    let stay = Stay::Until(u32::try_from(block.upper).unwrap());
-    Need { size: block.size, align: 1, stay }
+    let life = LiveRange::Until(u32::try_from(block.upper).unwrap());
+    Need { size: block.size, align: 1, life }
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn a_job_whose_plans_take_too_long_is_planned_no_more() {
         for _ in 0..3 {
             job.iteration(None, &[Alloc(PAGE), Free(0), Alloc(PAGE), Free(1)]);
         }
-        assert_eq!(!job.planned.kinds.is_empty(), planned);
+        assert_eq!(job.planned.plans.iter().next().is_some(), planned);
     }
 }
 

@@ -4,10 +4,12 @@ use alloc::vec::Vec;
 // A count that nothing else rests on: no interleaving of it is worth to be explored.
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::Kind;
-use super::layout::{Layout, Need, NoPlan, Stay};
-use crate::heap::history::{History, NONE, Past};
-use crate::learn::signature::{Signature, mixed};
+use super::Plan;
+use super::layout::{Layout, LiveRange, Need, NoPlan};
+use crate::heap::compact::OptionalU32;
+use crate::heap::history::{History, Past};
+use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
+use crate::learn::signature::mixed;
 use crate::types::sync::Arc;
 
 /// An iteration of more allocations is not planned.
@@ -18,61 +20,47 @@ const TIMES: u32 = 4;
 
 /// What an iteration was, in short: its allocations, and how long their blocks lived.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Course {
-    signature: Signature,
+struct Pattern {
+    kind: Kind,
     /// Of an iteration that has a plan already; else nothing yet.
-    stays: u64,
+    lives: u64,
 }
 
 /// Iterations that are to be planned when they come again: the last few.
 #[derive(Default)]
 pub(super) struct Seen {
-    courses: [Option<Course>; 8],
-    next: usize,
-    /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no more.
+    patterns: RecentlyUsed<Pattern, KINDS>,
+    /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no
+    /// more.
     pub(super) too_long: Arc<AtomicU32>,
-}
-
-impl Seen {
-    /// Whether it was seen before.
-    fn note(&mut self, course: Course) -> bool {
-        if self.courses.contains(&Some(course)) {
-            return true;
-        }
-        self.courses[self.next] = Some(course);
-        self.next = (self.next + 1) % self.courses.len();
-        false
-    }
 }
 
 /// How long blocks lived, in short.
 fn digest(needs: &[Need]) -> u64 {
-    let word = |need: &Need| match need.stay {
-        Stay::Until(until) => u64::from(until),
-        Stay::Always => u64::from(NONE),
-        Stay::InTurn => u64::from(NONE) + 1,
+    let word = |need: &Need| match need.life {
+        LiveRange::Until(until) => u64::from(until),
+        LiveRange::Always => u64::from(u32::MAX),
+        LiveRange::Alternating => u64::from(u32::MAX) + 1,
     };
     needs.iter().map(word).fold(1, mixed)
 }
 
 /// An iteration to be planned. That takes long, and needs no lock.
-pub(crate) struct Lesson {
+pub(crate) struct PlanTask {
     needs: Vec<Need>,
-    signature: Signature,
-    told: Option<u64>,
+    kind: Kind,
     /// How often it has been planned before.
     times: u32,
     too_long: Arc<AtomicU32>,
 }
 
-impl Lesson {
+impl PlanTask {
     /// What the iteration teaches whose allocations have been noted.
     pub(super) fn of(
         history: &History,
-        kinds: &[Kind],
+        plans: &RecentlyUsed<Plan, KINDS>,
         seen: &mut Seen,
-        signature: Signature,
-        told: Option<u64>,
+        kind: Kind,
     ) -> Option<Self> {
         let now = history.so_far();
         if now.is_empty() || now.len() > MOST {
@@ -81,9 +69,12 @@ impl Lesson {
         if seen.too_long.load(Ordering::Relaxed) >= TIMES {
             return None;
         }
-        let known = kinds.iter().map(|kind| &kind.layout).find(|layout| layout.is_of(now));
+        let mut layouts = plans.iter().map(|plan| &plan.layout);
+        let known = layouts.find(|layout| layout.kind.may_follow(kind.told) && layout.is_of(now));
+        // A plan stays that of the shape which was told first.
+        let kind = known.map_or(kind, |known| known.kind);
         let times = known.map_or(0, |known| known.times + 1);
-        if known.is_none() && !seen.note(Course { signature, stays: 0 }) || times > TIMES {
+        if known.is_none() && !seen.patterns.note(Pattern { kind, lives: 0 }) || times > TIMES {
             return None;
         }
         // What outlived the iteration before tells when this one's will be freed.
@@ -91,25 +82,26 @@ impl Lesson {
             before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.size == b.size)
         };
         let before = history.before().filter(alike);
-        let all = u32::try_from(now.len()).unwrap_or(NONE);
-        let need = |(number, habit): (usize, &Past)| {
-            let next_until = before.map_or(NONE, |before| before[number].next_until);
-            let stay = Stay::of(&Past { next_until, ..*habit }, number, all);
-            let foreseen = known.map(|known| known.entries[number].stay);
-            let unknown = habit.until == NONE && before.is_none();
-            let foreseen = foreseen.filter(|&foreseen| unknown && foreseen >= Stay::Until(all));
-            Need { size: habit.size, align: habit.align, stay: foreseen.unwrap_or(stay) }
+        let all = u32::try_from(now.len()).unwrap_or(u32::MAX);
+        let need = |(number, past): (usize, &Past)| {
+            let next_until = before.map_or(OptionalU32::NONE, |before| before[number].next_until);
+            let life = LiveRange::of(&Past { next_until, ..*past }, number, all);
+            let foreseen = known.map(|known| known.entries[number].life);
+            let unknown = past.until.is_none() && before.is_none();
+            let foreseen =
+                foreseen.filter(|&foreseen| unknown && foreseen >= LiveRange::Until(all));
+            Need { size: past.size, align: past.align, life: foreseen.unwrap_or(life) }
         };
         let needs: Vec<Need> = now.iter().enumerate().map(need).collect();
         if let Some(known) = known {
             // What came once is no reason to hold more from then on.
-            let is_foreseen = known.entries.iter().zip(&needs).all(|(a, b)| a.stay == b.stay);
-            if is_foreseen || !seen.note(Course { signature, stays: digest(&needs) }) {
+            let is_foreseen = known.entries.iter().zip(&needs).all(|(a, b)| a.life == b.life);
+            if is_foreseen || !seen.patterns.note(Pattern { kind, lives: digest(&needs) }) {
                 return None;
             }
         }
         let too_long = Arc::clone(&seen.too_long);
-        Some(Self { needs, signature, told, times, too_long })
+        Some(Self { needs, kind, times, too_long })
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.
@@ -117,13 +109,13 @@ impl Lesson {
     /// # Errors
     /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
     pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
-        let Self { needs, signature, told, times, too_long } = self;
+        let Self { needs, kind, times, too_long } = self;
         let plan = Layout::new(&needs, page);
         if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
             too_long.fetch_add(1, Ordering::Relaxed);
         }
         let mut layout = plan?;
-        (layout.signature, layout.told, layout.times) = (signature, told, times);
+        (layout.kind, layout.times) = (kind, times);
         Ok(layout)
     }
 }

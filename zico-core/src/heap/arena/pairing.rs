@@ -60,8 +60,8 @@ pub(super) fn first(pieces: &Pieces, top: Slot, fit: impl Fn(Slot) -> bool) -> S
     best
 }
 
-/// Shows every piece, parents before children, until the answer is to break; leaves out what is below
-/// one for which it is no.
+/// Shows every piece, parents before children, until the answer is to break; leaves out what is
+/// below one for which it is no.
 pub(super) fn visit(
     pieces: &Pieces,
     top: Slot,
