@@ -20,7 +20,7 @@ pub(crate) struct Handles<D: Device> {
 }
 
 /// A job's heap, which its handle and the executor have in common.
-pub(crate) type SharedHeap<D> = Arc<Mutex<JobHeap<D>>>;
+pub(super) type SharedHeap<D> = Arc<Mutex<JobHeap<D>>>;
 
 /// What belongs to one job.
 pub(crate) struct JobHandles<D: Device> {
@@ -67,7 +67,7 @@ impl<D: Device> Handles<D> {
     }
 
     /// All of them.
-    pub(crate) fn take_unused(&mut self) -> Vec<D::Range> {
+    pub(super) fn take_unused(&mut self) -> Vec<D::Range> {
         core::mem::take(&mut self.unused)
     }
 
@@ -84,14 +84,14 @@ impl<D: Device> Handles<D> {
     }
 
     /// A job leaves whose memory these streams use as well.
-    pub(crate) fn join_streams(&mut self, job: JobKey, streams: Vec<D::Stream>) {
+    pub(super) fn join_streams(&mut self, job: JobKey, streams: Vec<D::Stream>) {
         if let Some(handles) = self.jobs.get_mut(&job) {
             handles.joins.extend(streams);
         }
     }
 
     /// A batch has been fenced by an event.
-    pub(crate) fn put_event(&mut self, job: JobKey, batch: u64, event: D::Event) {
+    pub(super) fn put_event(&mut self, job: JobKey, batch: u64, event: D::Event) {
         let Some(handles) = self.jobs.get_mut(&job) else { return };
         // Another thread may have fenced a later one meanwhile.
         let at = handles.events.partition_point(|&(other, _)| other < batch);
@@ -99,12 +99,12 @@ impl<D: Device> Handles<D> {
     }
 
     /// The oldest fence of a job that is not known to have completed: its batch and its event.
-    pub(crate) fn oldest_event(&self, job: JobKey) -> Option<(u64, Arc<D::Event>)> {
+    pub(super) fn oldest_event(&self, job: JobKey) -> Option<(u64, Arc<D::Event>)> {
         self.jobs.get(&job)?.events.front().cloned()
     }
 
     /// The fence of a batch has completed. Its event, which is the device's to drop: without a lock.
-    pub(crate) fn take_event(&mut self, job: JobKey, batch: u64) -> Option<Arc<D::Event>> {
+    pub(super) fn take_event(&mut self, job: JobKey, batch: u64) -> Option<Arc<D::Event>> {
         let events = &mut self.jobs.get_mut(&job)?.events;
         let at = events.iter().position(|&(other, _)| other == batch)?;
         events.remove(at).map(|(_, event)| event)
@@ -117,7 +117,7 @@ impl<D: Device> Handles<D> {
 
     /// Takes the range of a job that has left, if nobody else uses it just now. With the last one goes all
     /// that is known of the job.
-    pub(crate) fn take_range(&mut self, job: JobKey, zone: Zone) -> Option<D::Range> {
+    pub(super) fn take_range(&mut self, job: JobKey, zone: Zone) -> Option<D::Range> {
         let handles = self.jobs.get_mut(&job)?;
         let slot = handles.ranges.get_mut(zone.index())?;
         match Arc::try_unwrap(slot.take()?) {
@@ -130,7 +130,7 @@ impl<D: Device> Handles<D> {
     }
 
     /// The device has refused to release a range.
-    pub(crate) fn put_range(&mut self, job: JobKey, zone: Zone, range: D::Range) {
+    pub(super) fn put_range(&mut self, job: JobKey, zone: Zone, range: D::Range) {
         if let Some(handles) = self.jobs.get_mut(&job) {
             handles.ranges[zone.index()] = Some(Arc::new(range));
         }
@@ -148,7 +148,7 @@ impl<D: Device> Handles<D> {
     }
 
     /// The device has memory for a region.
-    pub(crate) fn put_memory(&mut self, region: usize, memory: Arc<D::Memory>) {
+    pub(super) fn put_memory(&mut self, region: usize, memory: Arc<D::Memory>) {
         if region >= self.memories.len() {
             self.memories.resize_with(region + 1, || None);
         }
@@ -156,7 +156,7 @@ impl<D: Device> Handles<D> {
     }
 
     /// Takes the memory of a region that is out of use.
-    pub(crate) fn take_memory(&mut self, region: usize) -> Option<Arc<D::Memory>> {
+    pub(super) fn take_memory(&mut self, region: usize) -> Option<Arc<D::Memory>> {
         self.memories.get_mut(region)?.take()
     }
 }

@@ -4,10 +4,10 @@ use core::fmt;
 
 /// A number less than `u32::MAX`, or none. Unlike `Option<u32>` it takes four bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OptionalU32(u32);
+pub(super) struct OptionalU32(u32);
 
 impl OptionalU32 {
-    pub(crate) const NONE: Self = Self(u32::MAX);
+    pub(super) const NONE: Self = Self(u32::MAX);
 
     /// A number. The largest there is is none.
     #[inline]
@@ -33,13 +33,13 @@ impl OptionalU32 {
 
     /// The element of this number. None has no element: a list has fewer than `u32::MAX`.
     #[inline]
-    pub(crate) fn of_list<T>(self, list: &[T]) -> Option<&T> {
+    pub(super) fn of_list<T>(self, list: &[T]) -> Option<&T> {
         list.get(self.0 as usize)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn of_list_mut<T>(self, list: &mut [T]) -> Option<&mut T> {
+    pub(super) fn of_list_mut<T>(self, list: &mut [T]) -> Option<&mut T> {
         list.get_mut(self.0 as usize)
     }
 }

@@ -28,13 +28,13 @@ const MOST: usize = 1 << 18;
 
 /// What an allocation of an iteration was, and how long it lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Past {
+pub(super) struct Past {
     pub(crate) size: u64,
     pub(crate) align: u64,
     /// How many allocations the iteration had made when it was freed; none if it outlived it.
     pub(crate) until: OptionalU32,
     /// Of one that did, how many the next iteration had made; none if it outlived that one too.
-    pub(crate) next_until: OptionalU32,
+    pub(super) next_until: OptionalU32,
 }
 
 impl Past {
@@ -45,7 +45,7 @@ impl Past {
 
 /// What is known of one job's allocations.
 #[derive(Default)]
-pub(crate) struct History {
+pub(super) struct History {
     /// The allocations in order of the last iteration that was noted ...
     known: Vec<Past>,
     /// ... which blocks they are, and which iteration that was.
@@ -84,7 +84,7 @@ impl History {
     }
 
     /// It ends, and was what a plan foresaw: nothing has been noted.
-    pub(crate) fn end_as_planned(&mut self) {
+    pub(super) fn end_as_planned(&mut self) {
         self.inside = false;
         self.kept = HashMap::new();
     }
@@ -119,7 +119,7 @@ impl History {
     }
 
     /// Allocations that have been made as a plan foresaw, until now.
-    pub(crate) fn catch_up(&mut self, made: impl Iterator<Item = Past>) {
+    pub(super) fn catch_up(&mut self, made: impl Iterator<Item = Past>) {
         debug_assert!(self.now.is_empty(), "nothing has been noted");
         self.now.extend(made.take(MOST));
     }
@@ -151,7 +151,7 @@ impl History {
 
     /// A persistent block has been freed.
     #[inline]
-    pub(crate) fn keep_no_more(&mut self, size: u64) {
+    pub(super) fn keep_no_more(&mut self, size: u64) {
         if self.is_before_all() {
             self.freed = true;
             if let Entry::Occupied(mut count) = self.kept.entry(size) {
@@ -165,12 +165,12 @@ impl History {
 
     /// No iteration has begun yet.
     #[inline]
-    pub(crate) const fn is_before_all(&self) -> bool {
+    pub(super) const fn is_before_all(&self) -> bool {
         !self.inside && self.iteration == 0
     }
 
     /// Something that was taken to persist has been freed before the first iteration.
-    pub(crate) const fn has_freed(&self) -> bool {
+    pub(super) const fn has_freed(&self) -> bool {
         self.freed
     }
 
@@ -180,12 +180,12 @@ impl History {
     }
 
     /// Whether a block is one of the iteration under way, by its serial.
-    pub(crate) const fn is_of_now(&self, serial: u64) -> bool {
+    pub(super) const fn is_of_now(&self, serial: u64) -> bool {
         self.inside && serial >= self.first
     }
 
     /// The allocations of the iteration under way, as far as they have been noted.
-    pub(crate) fn so_far(&self) -> &[Past] {
+    pub(super) fn so_far(&self) -> &[Past] {
         &self.now
     }
 

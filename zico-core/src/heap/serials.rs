@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 static SERIES: AtomicU32 = AtomicU32::new(1);
 
 /// A job's numbers, which rise.
-pub(crate) struct Serials {
+pub(super) struct Serials {
     next: u64,
 }
 

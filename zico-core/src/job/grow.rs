@@ -40,7 +40,7 @@ impl<D: Device> Job<D> {
     /// meanwhile: another thread may place blocks where there is room, and if that takes the place
     /// away, it goes round once more.
     #[cold]
-    pub(crate) fn grow_and_place(
+    pub(super) fn grow_and_place(
         &self,
         request: Request,
         size: u64,

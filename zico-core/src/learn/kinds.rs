@@ -31,7 +31,7 @@ pub(crate) struct Kind {
 impl Kind {
     /// Whether iterations of both kinds are expected to need the same: by the job's word, if it
     /// told the shape of both; by their allocations, if it told neither.
-    pub(crate) fn is_expected_as(&self, other: &Self) -> bool {
+    pub(super) fn is_expected_as(&self, other: &Self) -> bool {
         match (self.told, other.told) {
             (None, None) => self.signature == other.signature,
             (one, other) => one == other,

@@ -17,7 +17,7 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     /// An iteration has ended and left so many.
-    pub(crate) fn note_left(&mut self, regions: u32) {
+    pub(super) fn note_left(&mut self, regions: u32) {
         self.left.note(regions);
     }
 

@@ -13,7 +13,7 @@ const LEAST: u32 = 1;
 
 /// By how many regions each of the last iterations exceeded its promise.
 #[derive(Debug, Default)]
-pub(crate) struct Margin(Recent);
+pub(super) struct Margin(Recent);
 
 impl Margin {
     /// An iteration has ended that held at most so many regions more than promised.

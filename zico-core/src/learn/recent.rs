@@ -5,7 +5,7 @@ const REMEMBERED: usize = 8;
 
 /// A figure of each of the last few iterations, in regions.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
+pub(super) struct Recent {
     figures: [u32; REMEMBERED],
     next: usize,
 }

@@ -151,7 +151,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn set_phase(&mut self, job: JobKey, phase: Phase) {
+    pub(super) fn set_phase(&mut self, job: JobKey, phase: Phase) {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.phase = phase;
             account.has_moved();

@@ -8,24 +8,24 @@ use crate::types::JobKey;
 
 /// One running iteration, in regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(super) struct Claim {
     /// Whose it is.
     pub(crate) job: JobKey,
     /// What it may still take.
-    pub(crate) need: u32,
+    pub(super) need: u32,
     /// What it gives back when it ends.
-    pub(crate) returns: u32,
+    pub(super) returns: u32,
 }
 
 /// Whether all can finish in some order when `free` regions are nobody's. O(n log n).
 ///
 /// Trying the smallest need first is enough: what is free never shrinks from one to the next.
-pub(crate) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
+pub(super) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
     least_free(claims) <= free
 }
 
 /// The least number of free regions with which all can finish in some order. O(n log n).
-pub(crate) fn least_free(claims: &mut [Claim]) -> u32 {
+pub(super) fn least_free(claims: &mut [Claim]) -> u32 {
     claims.sort_unstable_by_key(|claim| claim.need);
     let (mut least, mut returned) = (0u32, 0u32);
     for claim in claims {
@@ -36,7 +36,7 @@ pub(crate) fn least_free(claims: &mut [Claim]) -> u32 {
 }
 
 /// The jobs that can finish in some order when `free` regions are nobody's. O(n log n).
-pub(crate) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
+pub(super) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
     claims.sort_unstable_by_key(|claim| claim.need);
     let mut free = free;
     let finishes = claims.iter().take_while(move |claim| {

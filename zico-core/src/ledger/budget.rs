@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// Moves the limit towards a lowered target, as far as what runs can still finish.
-    pub(crate) fn tighten(&mut self) {
+    pub(super) fn tighten(&mut self) {
         if self.limit > self.target {
             let reserved = self.lay_claims(None, 0);
             let needed = least_free(&mut self.claims);
@@ -64,7 +64,7 @@ impl Ledger {
 
     /// Closes regions that are free and have no memory, as long as there are more open than may be: some
     /// at a time.
-    pub(crate) fn close_absent(&mut self) {
+    pub(super) fn close_absent(&mut self) {
         for _ in 0..AT_A_TIME {
             if self.open <= self.limit || !self.regions.close_last() {
                 return;

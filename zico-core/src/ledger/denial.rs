@@ -12,7 +12,7 @@ use crate::types::want::{Demand, Want};
 impl Ledger {
     /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only can
     /// be so of what stays.
-    pub(crate) fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
+    pub(super) fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
         self.refuses(job, want.demand())
     }
 
@@ -90,7 +90,7 @@ impl Ledger {
     }
 
     /// Why not, and whether waiting helps.
-    pub(crate) fn deny(&mut self, job: JobKey, want: &Want, last: bool, now: Ticks) -> Denied {
+    pub(super) fn deny(&mut self, job: JobKey, want: &Want, last: bool, now: Ticks) -> Denied {
         let pages = want.pages.len() as u64;
         self.counts.denied += 1;
         self.refused_pinned |= self.pinned > 0;
@@ -122,7 +122,7 @@ impl Ledger {
     /// Whether what is asked for, which is there and is kept for others, is all that is left to do: nobody
     /// can go on, and what is there serves nobody who is less to blame. Then nothing is lost by granting it;
     /// else somebody would have to fail.
-    pub(crate) fn is_all_that_is_left(&mut self, job: JobKey, want: &Want, now: Ticks) -> bool {
+    pub(super) fn is_all_that_is_left(&mut self, job: JobKey, want: &Want, now: Ticks) -> bool {
         self.stall(job, want, now);
         let blame = self.accounts.get(&job).map(Account::blame);
         self.is_stuck() && !self.is_another_served(job, blame)
@@ -161,7 +161,7 @@ impl Ledger {
 
     /// Whether nothing can go on by itself: every job waits for memory or to start, or has nothing to give
     /// back, and the device has nothing left to pass, to take back, or to say of another stream.
-    pub(crate) fn is_stuck(&self) -> bool {
+    pub(super) fn is_stuck(&self) -> bool {
         let waits = |account: &Account| {
             account.is_quiet()
                 && account.draining == 0
@@ -185,7 +185,7 @@ impl Ledger {
 
     /// Wakes those who wait if nothing can go on and they have yet to be told: one of them is then to
     /// ask again and be refused for good.
-    pub(crate) fn note_if_stuck(&mut self) {
+    pub(super) fn note_if_stuck(&mut self) {
         if self.told != Some(self.epoch) && self.is_stuck() {
             self.told = Some(self.epoch);
             self.wake = true;

@@ -18,7 +18,7 @@ const MOST_OPERATIONS: Progress = Progress::new(1 << 16);
 
 /// What a job has allocated before its first iteration.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FirstWave {
+pub(super) struct FirstWave {
     /// Regions leased for blocks that are only guessed to persist.
     guessed: u32,
     /// What the job held when its wave began.
@@ -29,12 +29,12 @@ pub(crate) struct FirstWave {
 
 impl FirstWave {
     /// An iteration has ended: what is there, is known.
-    pub(crate) fn over() -> Self {
+    pub(super) fn over() -> Self {
         Self { over: true, ..Self::default() }
     }
 
     /// Regions that may not persist.
-    pub(crate) fn guessed(&self) -> u32 {
+    pub(super) fn guessed(&self) -> u32 {
         if self.lapsed { 0 } else { self.guessed }
     }
 
@@ -46,24 +46,24 @@ impl FirstWave {
     }
 
     /// A wave grows, in a job that holds so many regions.
-    pub(crate) fn grow(&mut self, held: u32) {
+    pub(super) fn grow(&mut self, held: u32) {
         if !self.over {
             self.base.get_or_insert(held);
         }
     }
 
     /// Whether there is a wave of which nobody knows how high it will be.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         self.base.is_some() && !self.lapsed
     }
 
     /// What the job keeps of the regions that it holds.
-    pub(crate) fn base(&self, held: u32) -> u32 {
+    pub(super) fn base(&self, held: u32) -> u32 {
         self.base.filter(|_| !self.lapsed).map_or(held, |base| base.min(held))
     }
 
     /// Whether there is anything of which nobody knows how long it stays.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !self.lapsed && (self.base.is_some() || self.guessed > 0)
     }
 

@@ -195,14 +195,14 @@ impl Ledger {
     }
 
     /// The jobs with claims that can finish in some order, if `asked` is granted.
-    pub(crate) fn finishing(&mut self, asked: Option<(JobKey, Growth)>) -> Vec<JobKey> {
+    pub(super) fn finishing(&mut self, asked: Option<(JobKey, Growth)>) -> Vec<JobKey> {
         let free = self.limit.checked_sub(self.lay_claims(asked, 0));
         free.map_or_else(Vec::new, |free| can_finish(free, &mut self.claims).collect())
     }
 
     /// Whether every running iteration can finish in some order if what is asked for is granted, and
     /// `floor` regions are reserved for somebody else.
-    pub(crate) fn is_safe_with(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> bool {
+    pub(super) fn is_safe_with(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> bool {
         // Alone, what a job may still take is never more than what is left beside what is reserved.
         if self.accounts.len() == 1
             && let Some((&key, account)) = self.accounts.first_key_value()
@@ -221,7 +221,7 @@ impl Ledger {
     /// What a claim can come to at most is what the others do not keep. What a job is about to keep more
     /// does not count there: it has to wait for an iteration of which nothing is known. But it does not
     /// wait for what comes before a first iteration, of which nobody knows whether it is one.
-    pub(crate) fn lay_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> u32 {
+    pub(super) fn lay_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> u32 {
         let (mut kept, mut surely, mut reserved) = (floor, floor, floor);
         self.stakes.clear();
         for (&key, account) in &self.accounts {

@@ -4,22 +4,22 @@ use alloc::vec::Vec;
 
 /// A page of an arena's range.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Page {
+pub(super) struct Page {
     /// The region that is mapped there.
     pub(crate) region: Option<usize>,
     /// The batch in which it was last given up; 0 if never. Its mapping may be taken away once the
     /// device has completed that batch: its region may be in use elsewhere before.
-    pub(crate) last: u64,
+    pub(super) last: u64,
     /// Somebody is changing what is mapped there.
-    pub(crate) pinned: bool,
-    pub(crate) usage: Usage,
+    pub(super) pinned: bool,
+    pub(super) usage: Usage,
 }
 
 /// The parts of an iteration in which a page is in use, a bit for each sixty-fourth of the job's
 /// operations, in the iteration under way and in the one before. Pages with no part in common can
 /// have the same region in each iteration, so that none of them is ever mapped anew.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Usage {
+pub(super) struct Usage {
     now: u64,
     before: u64,
     /// The iteration that `now` speaks of.
@@ -30,9 +30,9 @@ pub(crate) struct Usage {
 
 /// A moment of a job: its iteration, and the part of it if a profile tells.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) iteration: u64,
-    pub(crate) part: Option<u32>,
+pub(super) struct Moment {
+    pub(super) iteration: u64,
+    pub(super) part: Option<u32>,
 }
 
 impl Usage {
@@ -55,7 +55,7 @@ impl Usage {
     }
 
     /// The parts in which it is in use.
-    pub(crate) fn parts(self) -> u64 {
+    pub(super) fn parts(self) -> u64 {
         self.now | self.before
     }
 
@@ -69,7 +69,7 @@ impl Usage {
 
 /// The pages of one arena, by number.
 #[derive(Default)]
-pub(crate) struct Pages(Vec<Page>);
+pub(super) struct Pages(Vec<Page>);
 
 impl Pages {
     pub(crate) fn page(&self, page: u64) -> Page {
@@ -78,7 +78,7 @@ impl Pages {
     }
 
     /// The pages that anything is known of: all others have never been backed.
-    pub(crate) fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.0.len() as u64
     }
 
@@ -88,7 +88,7 @@ impl Pages {
     }
 
     /// Changes what is known of a page.
-    pub(crate) fn set(&mut self, page: u64, change: impl FnOnce(&mut Page)) {
+    pub(super) fn set(&mut self, page: u64, change: impl FnOnce(&mut Page)) {
         let Ok(page) = usize::try_from(page) else { return };
         if page >= self.0.len() {
             self.0.resize(page + 1, Page::default());

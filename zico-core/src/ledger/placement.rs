@@ -32,12 +32,12 @@ const MOST_SORTS: usize = 64;
 
 /// One page of a grant.
 #[derive(Clone, Copy)]
-pub(crate) struct Backing {
+pub(super) struct Backing {
     pub(crate) page: u64,
     pub(crate) region: usize,
     /// Whether the region is mapped there already.
     pub(crate) mapped: bool,
-    pub(crate) from: Origin,
+    pub(super) from: Origin,
 }
 
 impl Backing {
@@ -49,7 +49,7 @@ impl Backing {
 
 /// Whose a region was that is leased.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(super) enum Origin {
     Nobody,
     /// The job itself had given it up, and the device has yet to pass that.
     Own,
@@ -67,7 +67,7 @@ struct Candidate {
 
 /// The regions that a lease has chosen so far: a bit for each.
 #[derive(Default)]
-pub(crate) struct Chosen(Vec<u64>);
+pub(super) struct Chosen(Vec<u64>);
 
 impl Chosen {
     fn has(&self, region: usize) -> bool {
@@ -97,7 +97,7 @@ impl Ledger {
     /// Chooses a region for each page. Whether there are enough that can be had without
     /// waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each
     /// of at most 64 sorts of pages that are in use at different times: no matter how many regions there are.
-    pub(crate) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+    pub(super) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
         let mut chosen = core::mem::take(&mut self.chosen);
         backings.clear();
         let found = self.choose_all(job, want, backings, &mut chosen);

@@ -9,26 +9,26 @@ use crate::types::report::Activity;
 use crate::types::units::{Regions, Ticks};
 
 /// A waiting job is bypassed by so many that have asked later, and by no more.
-pub(crate) const MOST_BYPASSES: u32 = 16;
+pub(super) const MOST_BYPASSES: u32 = 16;
 
 /// One who waits.
 #[derive(Clone, Copy)]
-pub(crate) struct Waiter {
+pub(super) struct Waiter {
     /// Which of the jobs.
     pub(crate) job: usize,
     /// Its place in the order of asking.
-    pub(crate) arrival: usize,
+    pub(super) arrival: usize,
     /// How often a job that asked later was put before it.
-    pub(crate) bypassed: u32,
+    pub(super) bypassed: u32,
     /// What the policy says of it.
-    pub(crate) verdict: Verdict,
+    pub(super) verdict: Verdict,
     /// What keeps it from starting, whatever the policy says.
-    pub(crate) obstacle: Option<Obstacle>,
+    pub(super) obstacle: Option<Obstacle>,
 }
 
 /// What keeps an iteration from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub(super) enum Obstacle {
     /// An iteration that runs has to end first. Nothing starts that would delay this one.
     Running,
     /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for how long.
@@ -38,16 +38,16 @@ pub(crate) enum Obstacle {
 /// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
 /// allocates nothing.
 #[derive(Default)]
-pub(crate) struct Queue {
-    pub(crate) keys: Vec<JobKey>,
-    pub(crate) jobs: Vec<Tenant>,
+pub(super) struct Queue {
+    pub(super) keys: Vec<JobKey>,
+    pub(super) jobs: Vec<Tenant>,
     /// Those who wait, in the order in which they are asked.
-    pub(crate) waiters: Vec<Waiter>,
+    pub(super) waiters: Vec<Waiter>,
 }
 
 impl Queue {
     /// Looks at the jobs as they are. O(jobs log jobs).
-    pub(crate) fn fill(&mut self, ledger: &Ledger) {
+    pub(super) fn fill(&mut self, ledger: &Ledger) {
         self.keys.clear();
         self.jobs.clear();
         self.waiters.clear();
@@ -67,7 +67,7 @@ impl Queue {
     /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
     /// decisions, as many again if the policy is to be asked `anew`: something has changed but for what
     /// holds a waiter up.
-    pub(crate) fn choose(
+    pub(super) fn choose(
         &mut self,
         policy: &mut dyn Policy,
         budget: Regions,
@@ -110,12 +110,12 @@ impl Queue {
     }
 
     /// The job of the waiter at a place in the queue.
-    pub(crate) fn key(&self, place: usize) -> JobKey {
+    pub(super) fn key(&self, place: usize) -> JobKey {
         self.keys[self.waiters[place].job]
     }
 
     /// Something keeps the waiter at a place in the queue from starting.
-    pub(crate) fn hold(&mut self, place: usize, obstacle: Obstacle) {
+    pub(super) fn hold(&mut self, place: usize, obstacle: Obstacle) {
         let waiter = &mut self.waiters[place];
         (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
     }
@@ -123,7 +123,7 @@ impl Queue {
     /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
     /// it was the order that put it before them. One that was let start because it delays nobody has
     /// passed nobody over.
-    pub(crate) fn start(&mut self, place: usize) {
+    pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
         if place == 0 {

@@ -8,7 +8,7 @@ use crate::types::JobKey;
 impl Ledger {
     /// Whether a floor of `floor` can be reserved for a job that joins now: the running iterations
     /// can still finish in some order, and each other job's known peak still fits beside it.
-    pub(crate) fn has_room_for(&mut self, floor: u32) -> bool {
+    pub(super) fn has_room_for(&mut self, floor: u32) -> bool {
         if floor == 0 {
             return true;
         }
@@ -22,13 +22,13 @@ impl Ledger {
 
     /// What cannot be had by iterations of others: what stays between a job's iterations, and
     /// what is reserved, of all jobs.
-    pub(crate) fn kept(&self) -> u32 {
+    pub(super) fn kept(&self) -> u32 {
         self.accounts.values().map(Account::kept).fold(0, u32::saturating_add)
     }
 
     /// Whether the job would keep to its cap, and leave the others their floors, if it got these
     /// regions. What drains counts: nobody else can have it yet.
-    pub(crate) fn is_within_terms(&self, job: JobKey, backings: &[Backing]) -> bool {
+    pub(super) fn is_within_terms(&self, job: JobKey, backings: &[Backing]) -> bool {
         let Some(own) = self.accounts.get(&job) else { return false };
         let more = backings.iter().filter(|backing| backing.from != Origin::Own).count();
         let charged = own.charged().saturating_add(u32::try_from(more).unwrap_or(u32::MAX));

@@ -12,7 +12,7 @@ use crate::types::waits::JobId;
 
 impl Ledger {
     /// The size of a region.
-    pub(super) fn region(&self) -> Bytes {
+    pub(crate) fn region(&self) -> Bytes {
         Bytes::new(self.page_bytes)
     }
 

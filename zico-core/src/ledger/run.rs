@@ -4,23 +4,23 @@ use crate::learn::profile::Recorder;
 use crate::types::units::{Progress, Ticks};
 
 /// A running iteration.
-pub(crate) struct Run {
-    pub(crate) began: Ticks,
+pub(super) struct Run {
+    pub(super) began: Ticks,
     /// Time spent waiting for memory, the current wait left out.
-    pub(crate) stalled: Ticks,
+    pub(super) stalled: Ticks,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
-    pub(crate) carried: u32,
+    pub(super) carried: u32,
     /// Regions that persisted when it began, and those leased since that the job said would.
-    pub(crate) persisted: u32,
-    pub(crate) told: u32,
+    pub(super) persisted: u32,
+    pub(super) told: u32,
     /// The most regions that were leased while it ran.
-    pub(crate) total: u32,
+    pub(super) total: u32,
     /// By how many regions it has held more than its profile had promised from there on.
-    pub(crate) exceeded: u32,
-    pub(crate) recorder: Recorder,
+    pub(super) exceeded: u32,
+    pub(super) recorder: Recorder,
 }
 
-pub(crate) enum Phase {
+pub(super) enum Phase {
     /// Between iterations.
     Idle,
     /// Has asked to start; how long that is expected to take, if the profiles tell.
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
 
 impl Run {
     /// Time since the iteration's start, waits for memory left out.
-    pub(crate) fn elapsed(&self, now: Ticks, stall: Option<&Stall>) -> Ticks {
+    pub(super) fn elapsed(&self, now: Ticks, stall: Option<&Stall>) -> Ticks {
         stall
             .map_or(now, |stall| stall.since.min(now))
             .saturating_sub(self.began)
@@ -42,14 +42,14 @@ impl Run {
 
 /// A job was denied memory and has had none since, in an iteration or between two.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stall {
-    pub(crate) since: Ticks,
+pub(super) struct Stall {
+    pub(super) since: Ticks,
     /// The ledger's epoch when it was last denied.
-    pub(crate) epoch: u64,
+    pub(super) epoch: u64,
     /// What it asked for, in regions.
-    pub(crate) asked: u32,
+    pub(super) asked: u32,
     /// How far the job had come. One that has come further does without.
-    pub(crate) at: Progress,
+    pub(super) at: Progress,
     /// Iterations of other jobs that have begun since.
-    pub(crate) bypassed: u32,
+    pub(super) bypassed: u32,
 }

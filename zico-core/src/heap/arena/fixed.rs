@@ -17,7 +17,7 @@ pub(crate) struct Standing {
     pub(crate) start: u64,
     pub(crate) len: u64,
     pub(crate) serial: u64,
-    pub(crate) number: OptionalU32,
+    pub(in crate::heap) number: OptionalU32,
     pub(crate) parked: bool,
 }
 

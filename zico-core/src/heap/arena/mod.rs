@@ -52,7 +52,7 @@ pub(crate) use crate::types::block::{GRANULE, Slot};
 pub(crate) use fixed::Standing;
 
 /// All positions are offsets into the arena's range.
-pub(crate) struct Arena {
+pub(super) struct Arena {
     /// log2 of a page.
     page_shift: u32,
     /// The range's length.
@@ -155,7 +155,7 @@ impl Arena {
 
     /// The live block with this serial, if the slot has it.
     #[inline]
-    pub(crate) fn live_at(&self, slot: Slot, serial: u64) -> Option<Live> {
+    pub(super) fn live_at(&self, slot: Slot, serial: u64) -> Option<Live> {
         let block = self.pieces.live(slot, serial)?;
         Some(Live { start: block.start, len: block.len, number: block.number })
     }
@@ -212,7 +212,7 @@ impl Arena {
 
 /// A live block: where it is, and the number that has been noted of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Live {
+pub(super) struct Live {
     pub(crate) start: u64,
     pub(crate) len: u64,
     pub(crate) number: OptionalU32,

@@ -127,7 +127,7 @@ enum Keeper {
     IndexedArena(BTreeMap<u64, Slot>),
 }
 
-pub(crate) struct Planned {
+pub(super) struct Planned {
     /// The length of the address range.
     len: u64,
     plans: RecentlyUsed<Plan, KINDS>,
@@ -259,7 +259,7 @@ impl Planned {
     /// Whether all is the arena's. A block that has been moved there is not in the slot that its
     /// handle says.
     #[inline]
-    pub(crate) const fn is_out(&self) -> bool {
+    pub(super) const fn is_out(&self) -> bool {
         matches!(self.keeper, Keeper::Arena)
     }
 
@@ -288,7 +288,7 @@ impl Planned {
 
     /// The same of a block in the arena that may have been moved there.
     #[cold]
-    pub(crate) fn free_known(
+    pub(super) fn free_known(
         &mut self,
         (history, arena): (&mut History, &mut Arena),
         slot: Slot,

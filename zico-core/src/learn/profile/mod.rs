@@ -175,7 +175,7 @@ impl Profile {
     }
 
     /// The largest demand from a step to the end of the iteration.
-    pub(crate) fn demand_ahead(&self, step: usize) -> Regions {
+    pub(super) fn demand_ahead(&self, step: usize) -> Regions {
         self.ahead.get(step).map_or(Regions::ZERO, |ahead| ahead.demand)
     }
 

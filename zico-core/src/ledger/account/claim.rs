@@ -12,7 +12,7 @@ use crate::types::want::Growth;
 
 /// How much a job is to blame where nothing can go on: whoever is most is told that there is no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Blame {
+pub(in crate::ledger) enum Blame {
     /// It keeps within what is expected of it.
     Keeps,
     /// Nobody knows what is to be expected of it.
@@ -23,27 +23,27 @@ pub(crate) enum Blame {
 
 /// What the banker's test looks at of a job, if it were to hold what is asked for as well. In regions.
 #[derive(Clone, Copy)]
-pub(crate) struct Stake {
+pub(in crate::ledger) struct Stake {
     pub(crate) job: JobKey,
     /// What others cannot count on as things are ...
-    pub(crate) kept: u32,
+    pub(in crate::ledger) kept: u32,
     /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin with.
-    pub(crate) surely_kept: u32,
+    pub(in crate::ledger) surely_kept: u32,
     /// What others cannot have now.
-    pub(crate) reserved: u32,
+    pub(in crate::ledger) reserved: u32,
     /// What of that comes back when its iteration ends.
     returns: u32,
     /// What its iteration comes to hold in all, if one runs of which that is known.
     claim: Option<u32>,
-    pub(crate) is_running: bool,
+    pub(in crate::ledger) is_running: bool,
     /// The most that it may hold.
-    pub(crate) cap: u32,
+    pub(in crate::ledger) cap: u32,
 }
 
 impl Stake {
     /// The job's claim. While it has no profile that is all `there_is` beside what others may keep. With
     /// one it is no more than the `most` there can be beside what they keep for sure.
-    pub(crate) fn claim(&self, there_is: u32, most: u32) -> Claim {
+    pub(in crate::ledger) fn claim(&self, there_is: u32, most: u32) -> Claim {
         let claim = self.claim.map_or(there_is, |claim| most.min(claim));
         // What is reserved for it is its own, and stays so: as if it held that much.
         Claim { job: self.job, need: claim.saturating_sub(self.reserved), returns: self.returns }
@@ -53,7 +53,7 @@ impl Stake {
 impl Account {
     /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
     /// holds, since only running on may free it; while one runs, what it will hold at its end.
-    pub(crate) fn kept(&self) -> u32 {
+    pub(in crate::ledger) fn kept(&self) -> u32 {
         self.kept_without_reserve(|| self.ahead()).max(self.terms.floor)
     }
 
@@ -70,12 +70,12 @@ impl Account {
 
     /// What others can never count on: what persists, what its last iterations have begun with, and
     /// what is reserved. Less than it keeps just now if that is more than usual.
-    pub(crate) fn kept_for_good(&self) -> u32 {
+    pub(in crate::ledger) fn kept_for_good(&self) -> u32 {
         self.kept_without_floor().max(self.terms.floor)
     }
 
     /// The same without what is only reserved. A job that has left keeps nothing.
-    pub(crate) fn kept_without_floor(&self) -> u32 {
+    pub(in crate::ledger) fn kept_without_floor(&self) -> u32 {
         if self.gone {
             return 0;
         }
@@ -97,7 +97,7 @@ impl Account {
     }
 
     /// What the banker's test looks at, if the job were to hold what is asked for as well.
-    pub(crate) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
+    pub(in crate::ledger) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
         let (is_running, floor) = (self.is_running(), self.terms.floor);
         let ahead = if is_running { self.ahead() } else { None };
         let held = self.kept_without_reserve(|| ahead);
@@ -118,14 +118,14 @@ impl Account {
     }
 
     /// Whether an iteration runs, or what comes before the first one does as if it were one.
-    pub(crate) fn has_claim(&self) -> bool {
+    pub(in crate::ledger) fn has_claim(&self) -> bool {
         self.is_running() || matches!(self.phase, Phase::Idle) && self.first_wave.is_under_way()
     }
 
     /// Whether it may go on by itself, and free something: it runs, or is between iterations with
     /// something that may not persist, and neither waits for memory as things stand nor stands still for
     /// longer than others have patience.
-    pub(crate) fn may_go_on(&self, epoch: u64) -> bool {
+    pub(in crate::ledger) fn may_go_on(&self, epoch: u64) -> bool {
         match self.phase {
             // It is about to give up all of that.
             _ if self.gone => self.leased_total() > 0,
@@ -137,12 +137,12 @@ impl Account {
     }
 
     /// Whether it holds something that only its running on shows to be needed or not.
-    pub(crate) fn holds_leftovers(&self) -> bool {
+    pub(in crate::ledger) fn holds_leftovers(&self) -> bool {
         self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
     }
 
     /// How much it is to blame where nothing can go on.
-    pub(crate) fn blame(&self) -> Blame {
+    pub(in crate::ledger) fn blame(&self) -> Blame {
         let asked = self.stall.map_or(0, |stall| stall.asked);
         let wanted = self.ephemeral().saturating_add(asked);
         match self.phase {

@@ -21,7 +21,7 @@ use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Progress, Regions, Ticks};
 use crate::types::zone::Zone;
 
-pub(crate) use claim::{Blame, Stake};
+pub(super) use claim::{Blame, Stake};
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;
@@ -30,52 +30,52 @@ const CARRIED_PARTS: u32 = 64;
 pub(crate) struct Account {
     pub(crate) name: Arc<str>,
     /// The pages of its arenas, by zone.
-    pub(crate) pages: [Pages; Zone::COUNT],
-    pub(crate) pulse: Arc<Pulse>,
+    pub(super) pages: [Pages; Zone::COUNT],
+    pub(super) pulse: Arc<Pulse>,
     /// Regions in them.
-    pub(crate) leased: [u32; Zone::COUNT],
+    pub(super) leased: [u32; Zone::COUNT],
     /// Regions given up whose fence has not completed.
-    pub(crate) draining: u32,
+    pub(super) draining: u32,
     /// The batch that regions given up now belong to; the first is 1.
-    pub(crate) batch: u64,
+    pub(super) batch: u64,
     /// The device has completed this batch and all before it.
     pub(crate) completed: u64,
     /// Regions given up since the last fence; one that came and went may stand there twice.
-    pub(crate) pending: Vec<usize>,
+    pub(super) pending: Vec<usize>,
     /// The batches whose fences have been recorded and not completed, the oldest first.
     pub(crate) fenced: VecDeque<Batch>,
-    pub(crate) phase: Phase,
-    pub(crate) terms: Terms,
+    pub(super) phase: Phase,
+    pub(super) terms: Terms,
     /// It waits for memory.
-    pub(crate) stall: Option<Stall>,
+    pub(super) stall: Option<Stall>,
     /// What it has allocated before its first iteration.
-    pub(crate) first_wave: FirstWave,
+    pub(super) first_wave: FirstWave,
     /// Between iterations: how far it had come when it was last looked at, and since when it has been there.
     seen: Option<(Progress, Ticks)>,
     /// It has been there for longer than others have patience.
     still: bool,
     /// How often it was put behind jobs that had asked later, since it has waited.
-    pub(crate) bypassed: u32,
+    pub(super) bypassed: u32,
     /// How long its iterations have taken, waiting left out.
-    pub(crate) served: Ticks,
+    pub(super) served: Ticks,
     /// What its next or running iteration is expected to do.
-    pub(crate) predictor: Predictor,
-    pub(crate) iterations: u64,
+    pub(super) predictor: Predictor,
+    pub(super) iterations: u64,
     /// Regions that have come to persist within iterations without the job's word: what they are for was an
     /// iteration's own before.
     shifted: i64,
     /// The most that has been charged to the job.
-    pub(crate) peak: u32,
+    pub(super) peak: u32,
     /// The most that it has leased.
-    pub(crate) peak_leased: u32,
+    pub(super) peak_leased: u32,
     /// Regions that have been charged to the job, again and again.
-    pub(crate) taken: u64,
+    pub(super) taken: u64,
     /// Pages whose mappings somebody is changing.
-    pub(crate) pins: u32,
+    pub(super) pins: u32,
     /// It has been denied memory and has had none since.
-    pub(crate) denied: bool,
+    pub(super) denied: bool,
     /// The job has left; the account goes when all its fences have completed.
-    pub(crate) gone: bool,
+    pub(super) gone: bool,
 }
 
 impl Account {
@@ -138,7 +138,7 @@ impl Account {
         Stats { reserved, ..blocks }
     }
 
-    pub(crate) fn persistent(&self) -> u32 {
+    pub(super) fn persistent(&self) -> u32 {
         self.leased[Zone::Persistent.index()]
     }
 
@@ -147,36 +147,36 @@ impl Account {
     }
 
     /// The most that an iteration of the job is known to take, what persists included.
-    pub(crate) fn largest(&self) -> Option<u32> {
+    pub(super) fn largest(&self) -> Option<u32> {
         self.predictor.largest(self.persistent(), self.settled())
     }
 
     /// What its next iteration takes for sure, what persists included, if that is known.
-    pub(crate) fn surely(&self) -> Option<u32> {
+    pub(super) fn surely(&self) -> Option<u32> {
         self.predictor.surely(self.settled())
     }
 
     /// Leased regions that are not persistent.
-    pub(crate) fn ephemeral(&self) -> u32 {
+    pub(super) fn ephemeral(&self) -> u32 {
         self.leased_total() - self.persistent()
     }
 
-    pub(crate) fn leased_total(&self) -> u32 {
+    pub(super) fn leased_total(&self) -> u32 {
         self.leased.iter().sum()
     }
 
     /// All that is charged to it.
-    pub(crate) fn charged(&self) -> u32 {
+    pub(super) fn charged(&self) -> u32 {
         self.leased_total().saturating_add(self.draining)
     }
 
     /// The most that it may hold, in regions.
-    pub(crate) fn cap(&self) -> u32 {
+    pub(super) fn cap(&self) -> u32 {
         self.terms.cap.unwrap_or(u32::MAX)
     }
 
     /// What the job does.
-    pub(crate) fn activity(&self) -> Activity {
+    pub(super) fn activity(&self) -> Activity {
         match self.phase {
             _ if self.gone => Activity::Left,
             Phase::Idle => Activity::Idle,
@@ -187,7 +187,7 @@ impl Account {
     }
 
     /// The job as a policy sees it.
-    pub(crate) fn tenant(&self) -> Tenant {
+    pub(super) fn tenant(&self) -> Tenant {
         Tenant {
             profile: self.predictor.profile().cloned(),
             activity: self.activity(),
@@ -202,7 +202,7 @@ impl Account {
     }
 
     /// Whether the device has completed all that the job has ever given up.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch
     }
 
@@ -213,11 +213,11 @@ impl Account {
         self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_) | Phase::Admitted)
     }
 
-    pub(crate) fn run(&mut self) -> Option<&mut Run> {
+    pub(super) fn run(&mut self) -> Option<&mut Run> {
         match &mut self.phase {
             Phase::Running(run) => Some(run),
             _ => None,
@@ -225,13 +225,13 @@ impl Account {
     }
 
     /// Whether a running iteration waits for memory.
-    pub(crate) fn is_stalled(&self) -> bool {
+    pub(super) fn is_stalled(&self) -> bool {
         self.stall.is_some() && matches!(self.phase, Phase::Running(_))
     }
 
     /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was only
     /// asking.
-    pub(crate) fn is_denied_at(&self, epoch: u64) -> bool {
+    pub(super) fn is_denied_at(&self, epoch: u64) -> bool {
         let progress = self.pulse.progress();
         self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
     }
@@ -270,24 +270,24 @@ impl Account {
     }
 
     /// It has gone on to something else.
-    pub(crate) fn has_moved(&mut self) {
+    pub(super) fn has_moved(&mut self) {
         (self.seen, self.still) = (None, false);
     }
 
     /// Whether it has stood still, and does so still.
-    pub(crate) fn is_still(&self) -> bool {
+    pub(super) fn is_still(&self) -> bool {
         let progress = self.pulse.progress();
         self.still && self.seen.is_some_and(|(seen, _)| seen == progress)
     }
 
     /// How many regions it waits for, if it does. One that has gone on since was only asking.
-    pub(crate) fn awaited(&self) -> Option<u32> {
+    pub(super) fn awaited(&self) -> Option<u32> {
         let progress = self.pulse.progress();
         self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
     }
 
     /// It was denied so many regions.
-    pub(crate) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
+    pub(super) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
         let at = self.pulse.progress();
         let new = Stall { since: now, epoch, asked, at, bypassed: 0 };
         let stall = self.stall.get_or_insert(new);
@@ -295,7 +295,7 @@ impl Account {
     }
 
     /// It waits for memory no longer.
-    pub(crate) fn resume(&mut self, now: Ticks) {
+    pub(super) fn resume(&mut self, now: Ticks) {
         let Some(stall) = self.stall.take() else { return };
         if let Phase::Running(run) = &mut self.phase {
             run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
@@ -303,7 +303,7 @@ impl Account {
     }
 
     /// Progress within the running iteration; none before it has begun.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> Progress {
         match self.phase {
             Phase::Running(_) => self.pulse.progress(),
             _ => Progress::ZERO,
@@ -311,7 +311,7 @@ impl Account {
     }
 
     /// Where in its iterations the job is.
-    pub(crate) fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> Moment {
         let part = self.predictor.profile().map(|profile| {
             let all = u64::from(profile.operations().value()).max(1);
             u32::try_from(u64::from(self.progress().value()) * 64 / all).unwrap_or(63).min(63)
@@ -321,13 +321,13 @@ impl Account {
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
     /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
-    pub(crate) fn ahead(&self) -> Option<u32> {
+    pub(super) fn ahead(&self) -> Option<u32> {
         self.predictor.ahead(self.progress())
     }
 
     /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
     /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
-    pub(crate) fn note_excess(&mut self) {
+    pub(super) fn note_excess(&mut self) {
         let promised = self.predictor.promised(self.progress()).filter(|_| self.iterations > 1);
         let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
         if let Some(run) = self.run() {
@@ -356,7 +356,7 @@ impl Account {
     }
 
     /// Notes what is charged to the job, and to its running iteration.
-    pub(crate) fn note(&mut self, now: Ticks) {
+    pub(super) fn note(&mut self, now: Ticks) {
         self.peak_leased = self.peak_leased.max(self.leased_total());
         self.peak = self.peak.max(self.charged());
         let leased = Regions::new(self.ephemeral());

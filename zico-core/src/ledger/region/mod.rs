@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use crate::types::JobKey;
 use crate::types::zone::Zone;
 
-pub(crate) use table::RegionTable;
+pub(super) use table::RegionTable;
 
 /// A page of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// By job, arena and page.
-    pub(crate) fn in_order(self) -> (JobKey, usize, u64) {
+    pub(super) fn in_order(self) -> (JobKey, usize, u64) {
         (self.job, self.zone.index(), self.page)
     }
 
@@ -36,7 +36,7 @@ impl Place {
 
 /// Who has a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(super) enum State {
     /// Nobody. No work of the device uses it at any of its addresses.
     Free,
     /// It backs this page.
@@ -51,31 +51,31 @@ pub(crate) enum State {
 }
 
 /// Changed through [`RegionTable`] only, which knows what is nobody's.
-pub(crate) struct Region {
+pub(super) struct Region {
     /// The device has memory for it: not before it is first needed.
     pub(crate) created: bool,
-    pub(crate) state: State,
+    pub(super) state: State,
     /// The job that had it last; 0 if none has.
     last: JobKey,
     /// Of one that is idle: with whose idle ones it is.
     home: usize,
-    pub(crate) mappings: Vec<Mapping>,
+    pub(super) mappings: Vec<Mapping>,
 }
 
 /// Where a region is mapped, and in which parts of its job's iterations that page is in use.
 #[derive(Clone, Copy)]
-pub(crate) struct Mapping {
-    pub(crate) place: Place,
-    pub(crate) parts: u64,
+pub(super) struct Mapping {
+    pub(super) place: Place,
+    pub(super) parts: u64,
 }
 
 impl Region {
-    pub(crate) const fn absent() -> Self {
+    pub(super) const fn absent() -> Self {
         Self { created: false, state: State::Free, last: 0, home: 0, mappings: Vec::new() }
     }
 
     /// When a job uses it, and for how much of their time the others do in all.
-    pub(crate) fn usage(&self, job: JobKey) -> (u64, u32) {
+    pub(super) fn usage(&self, job: JobKey) -> (u64, u32) {
         self.mappings.iter().fold((0, 0), |(own, others), mapping| {
             if mapping.place.job == job {
                 (own | mapping.parts, others)

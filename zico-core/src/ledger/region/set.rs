@@ -7,7 +7,7 @@ const BITS: usize = 64;
 /// Two levels of words: a bit of the upper says whether a word of the lower holds any. Adding and removing
 /// is O(1), the next member O(regions / 4096).
 #[derive(Default)]
-pub(super) struct Set {
+pub(in crate::ledger) struct Set {
     words: Vec<u64>,
     groups: Vec<u64>,
     len: usize,
@@ -15,7 +15,7 @@ pub(super) struct Set {
 
 impl Set {
     /// Makes a number a member, or no member.
-    pub(super) fn put(&mut self, number: usize, member: bool) {
+    pub(in crate::ledger) fn put(&mut self, number: usize, member: bool) {
         let (word, group) = (number / BITS, number / BITS / BITS);
         if word >= self.words.len() {
             if !member {
@@ -34,12 +34,12 @@ impl Set {
         self.groups[group] = self.groups[group] & !(1 << (word % BITS)) | any;
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::ledger) fn len(&self) -> usize {
         self.len
     }
 
     /// The members that are `from` or more, in order.
-    pub(super) fn from(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(in crate::ledger) fn from(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
         core::iter::successors(self.at_least(from), |&last| self.at_least(last + 1))
     }
 
@@ -63,7 +63,7 @@ impl Set {
     }
 
     /// The largest member.
-    pub(super) fn last(&self) -> Option<usize> {
+    pub(in crate::ledger) fn last(&self) -> Option<usize> {
         let top = |bits: u64| BITS - 1 - bits.leading_zeros() as usize;
         let group = self.groups.iter().rposition(|&bits| bits != 0)?;
         let word = group * BITS + top(self.groups[group]);

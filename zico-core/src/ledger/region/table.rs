@@ -11,7 +11,7 @@ use crate::types::JobKey;
 const NOBODY: JobKey = 0;
 
 /// The regions by number. What is nobody's is found without looking at the others.
-pub(crate) struct RegionTable {
+pub(in crate::ledger) struct RegionTable {
     entries: Vec<Region>,
     /// Free, with memory: by the job that had them last, as long as it is there.
     idle: Vec<Idle>,
@@ -80,7 +80,7 @@ impl RegionTable {
 
     /// Gives a region a state.
     #[inline]
-    pub(crate) fn set_state(&mut self, region: usize, state: State) {
+    pub(in crate::ledger) fn set_state(&mut self, region: usize, state: State) {
         let entry = &mut self.entries[region];
         let is_used = |state: &State| !matches!(state, State::Free | State::Closed);
         if is_used(&entry.state) {
@@ -97,7 +97,7 @@ impl RegionTable {
     }
 
     /// A job may come to have regions.
-    pub(crate) fn join(&mut self, job: JobKey) {
+    pub(in crate::ledger) fn join(&mut self, job: JobKey) {
         // The first place is nobody's, and stays so.
         let vacant = self.idle.iter().skip(1).position(|idle| idle.job == NOBODY);
         let new = Idle { job, regions: Set::default() };
@@ -127,7 +127,7 @@ impl RegionTable {
     }
 
     /// The device has memory for a region now, or has it no more.
-    pub(crate) fn set_created(&mut self, region: usize, created: bool) {
+    pub(in crate::ledger) fn set_created(&mut self, region: usize, created: bool) {
         let before = self.change(region, |entry| core::mem::replace(&mut entry.created, created));
         self.created = self.created + usize::from(created) - usize::from(before);
     }
@@ -170,7 +170,7 @@ impl RegionTable {
     }
 
     /// The page of a region is in use in these parts of its job's iterations.
-    pub(crate) fn set_parts(&mut self, region: usize, place: Place, parts: u64) {
+    pub(in crate::ledger) fn set_parts(&mut self, region: usize, place: Place, parts: u64) {
         let here = self.entries[region].mappings.iter_mut().find(|mapping| mapping.place == place);
         if let Some(mapping) = here {
             mapping.parts = parts;
@@ -178,14 +178,14 @@ impl RegionTable {
     }
 
     /// Free regions that have memory, from this one on, in order. Each takes O(jobs).
-    pub(crate) fn idle(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(in crate::ledger) fn idle(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
         let next =
             |from: usize| self.idle.iter().filter_map(|idle| idle.regions.from(from).next()).min();
         core::iter::successors(next(from), move |&last| next(last + 1))
     }
 
     /// Free regions that have memory and that the job had last, or nobody who is there.
-    pub(crate) fn idle_of(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
+    pub(in crate::ledger) fn idle_of(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
         let home = self.home_of(job);
         let nobodys = Some(&self.idle[0]).filter(|_| home != 0);
         core::iter::once(&self.idle[home]).chain(nobodys).flat_map(|idle| idle.regions.from(0))
@@ -193,7 +193,10 @@ impl RegionTable {
 
     /// Free regions that have memory and that other jobs had last. They begin with another one's for each
     /// job, so that they do not all take from the same.
-    pub(crate) fn idle_of_others(&self, job: JobKey) -> impl Iterator<Item = usize> + '_ {
+    pub(in crate::ledger) fn idle_of_others(
+        &self,
+        job: JobKey,
+    ) -> impl Iterator<Item = usize> + '_ {
         let home = self.home_of(job).max(1).min(self.idle.len());
         let (before, after) = self.idle.split_at(home);
         let others = after.iter().skip(1).chain(before.iter().skip(1));
@@ -201,17 +204,17 @@ impl RegionTable {
     }
 
     /// Free regions without memory.
-    pub(crate) fn absent(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(in crate::ledger) fn absent(&self) -> impl Iterator<Item = usize> + '_ {
         self.absent.from(0)
     }
 
     /// How many are nobody's.
-    pub(crate) fn free_count(&self) -> usize {
+    pub(in crate::ledger) fn free_count(&self) -> usize {
         self.idle_count() + self.absent.len()
     }
 
     /// How many of these have memory.
-    pub(crate) fn idle_count(&self) -> usize {
+    pub(in crate::ledger) fn idle_count(&self) -> usize {
         self.idle.iter().map(|idle| idle.regions.len()).sum()
     }
 
@@ -221,13 +224,13 @@ impl RegionTable {
     }
 
     /// Closes the last region that is free and has no memory. Whether there is one.
-    pub(crate) fn close_last(&mut self) -> bool {
+    pub(in crate::ledger) fn close_last(&mut self) -> bool {
         let last = self.absent.last();
         last.inspect(|&region| self.set_state(region, State::Closed)).is_some()
     }
 
     /// Makes a closed region free, or adds one.
-    pub(crate) fn open_one(&mut self) {
+    pub(in crate::ledger) fn open_one(&mut self) {
         let closed = self.closed.from(0).next();
         match closed {
             Some(region) => self.set_state(region, State::Free),
