@@ -113,7 +113,10 @@ impl<D: Device> Shared<D> {
             let now = self.device.now();
             match self.ledger(|ledger| ledger.completed(job, batch, now)) {
                 // The event goes after the locks have been let go: it is the device's.
-                Some(true) => drop(self.handles.lock().take_event(job, batch)),
+                Some(true) => {
+                    let event = self.handles.lock().take_event(job, batch);
+                    drop(event);
+                }
                 Some(false) => {}
                 // Another thread was faster, or has yet to book the fence.
                 None => return Ok(()),

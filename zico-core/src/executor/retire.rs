@@ -98,7 +98,8 @@ impl<D: Device> Shared<D> {
             result = result.and(cleared.map(|_| ()));
         }
         self.ledger(|ledger| ledger.cleared(count, left));
-        for range in self.handles.lock().take_unused() {
+        let unused = self.handles.lock().take_unused();
+        for range in unused {
             if let Err(Refused { resource, error }) = self.device.release(range) {
                 self.handles.lock().put_unused([resource]);
                 result = result.and(Err(error));
@@ -128,7 +129,9 @@ impl<D: Device> Shared<D> {
             self.handles.lock().put_range(arena.job, arena.zone, resource);
             return Err(error);
         }
-        drop(self.handles.lock().forget(arena.job));
+        // What is dropped is the device's: without the lock.
+        let forgotten = self.handles.lock().forget(arena.job);
+        drop(forgotten);
         Ok(true)
     }
 }

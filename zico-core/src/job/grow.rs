@@ -69,7 +69,8 @@ impl<D: Device> Job<D> {
             return Ok(());
         }
         let demand = Demand { asked: request.bytes, pages, persists: false, told: false };
-        match self.shared.ledger.lock().is_beyond_all(self.key, demand) {
+        let refused = self.shared.ledger.lock().is_beyond_all(self.key, demand);
+        match refused {
             Some(Denied::Never(why)) => Err(AllocError::OutOfMemory(why)),
             Some(Denied::BeyondCap(shortage, cap)) => Err(AllocError::BeyondCap { cap, shortage }),
             Some(Denied::Busy(_)) | None => Ok(()),

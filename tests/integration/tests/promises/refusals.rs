@@ -1,8 +1,11 @@
 //! Jobs that ask for too much, leave, or use wrong handles do not harm others (I6, I7).
 
 use zico_core::policy::TimeShift;
-use zico_core::{AllocError, Begin, Bytes, FreeError, Lifetime, Request};
-use zico_tests::waves::{Waves, regions, run_all};
+use zico_core::{
+    AllocError, Begin, Bytes, Class, FreeError, JoinError, Lifetime, Pool, PoolConfig, Request,
+};
+use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation};
+use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 use super::pool;
 
@@ -116,4 +119,28 @@ fn what_a_job_leaks_is_said_by_name() {
     assert!(lines[2].ends_with("1 iteration (no name)") && lines.len() == 3, "{text}");
     pool.poll().unwrap();
     assert_eq!(pool.snapshot().free, pool.snapshot().held);
+}
+
+/// I8: a job that cannot have all its address ranges gives back those that it got, whichever is
+/// refused, and even if giving back is refused once.
+#[test]
+fn a_job_that_cannot_join_leaves_no_addresses_behind() {
+    for refused in 1..=3 {
+        for release in [0, 1] {
+            let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+            let plan = FaultPlan::none().nth(Operation::Reserve, refused, Class::Transient);
+            let plan = match release {
+                0 => plan,
+                n => plan.nth(Operation::Release, n, Class::Transient),
+            };
+            let faulty = Faulty::new(device.clone(), plan);
+            let pool = Pool::new(faulty, PoolConfig::new(regions(8)).region_size(REGION)).unwrap();
+            let joined = pool.join("job", device.add_stream());
+            assert!(matches!(joined, Err(JoinError::Device(_))));
+            pool.poll().unwrap();
+            let (reserved, released) =
+                (device.calls().of(Operation::Reserve), device.calls().of(Operation::Release));
+            assert_eq!((reserved, released), (refused - 1, refused - 1), "{refused} {release}");
+        }
+    }
 }
