@@ -46,18 +46,21 @@ mod check;
 mod error;
 mod graph;
 mod improve;
+mod joint;
 mod problem;
 mod random;
 mod recompute;
 mod schedule;
 mod search;
 mod sequence;
+mod swap;
 mod timeline;
 
 pub use bound::lower_bound;
 pub use check::{Terms, check};
 pub use error::{Fault, GraphError, Refusal};
 pub use graph::{Encoding, Graph, Operation, Storage};
+pub use joint::joint;
 pub use recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};
 

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Graph;
+use super::swap::Move;
 
 /// Operations that run as one, in one stage; unit 0 stands for what was there before and runs nothing.
 #[derive(Debug, Default)]
@@ -39,22 +40,29 @@ pub(super) struct Problem {
 struct Kinds {
     item: Vec<Option<u32>>,
     unit: Vec<u32>,
+    /// The operation after which a storage goes to the host for the first time, if it does.
+    moved: Vec<Option<u32>>,
 }
 
 impl Problem {
     /// O(sizes).
-    pub(super) fn new(graph: &Graph) -> Self {
+    pub(super) fn new(graph: &Graph, moves: &[Move]) -> Self {
         let mut units = fuse(graph);
         let mut unit = alloc::vec![0; graph.operations.len()];
         for (at, one) in (0..).zip(&units) {
             one.operations.iter().for_each(|&operation| unit[operation as usize] = at);
         }
         let mut items = Vec::new();
-        let mut kinds = Kinds { item: alloc::vec![None; graph.storages.len()], unit };
+        let mut moved = alloc::vec![None; graph.storages.len()];
+        for one in moves {
+            let first = &mut moved[one.storage as usize];
+            *first = Some(first.map_or(one.after, |first: u32| first.min(one.after)));
+        }
+        let mut kinds = Kinds { item: alloc::vec![None; graph.storages.len()], unit, moved };
         for (at, storage) in graph.storages.iter().enumerate() {
             let writers = &graph.writers[at];
             let writer = match (writers.first(), writers.last()) {
-                _ if storage.alias.is_some() => continue,
+                _ if storage.alias.is_some() || kinds.moved[at].is_some() => continue,
                 (None, _) if storage.initial && !storage.kept && graph.last[at].is_some() => 0,
                 (Some(&first), Some(&last)) if !storage.initial => {
                     let (first, last) = (kinds.unit[first as usize], kinds.unit[last as usize]);
@@ -75,7 +83,7 @@ impl Problem {
         for at in 1..units.len() {
             connect(graph, &kinds, at, &mut units, &mut items);
         }
-        let base = base(graph, &kinds, units.len());
+        let base = base(graph, &kinds, units.len(), moves);
         Self { units, items, base }
     }
 
@@ -175,11 +183,12 @@ fn there_until(graph: &Graph, kinds: &Kinds, storage: u32, version: u32) -> u32 
     let next = graph.writers[storage as usize].get((version + first) as usize).copied();
     let last = graph.last[storage as usize].filter(|_| !known.kept);
     let end = |operation: u32| kinds.unit[operation as usize];
-    next.map_or(u32::MAX, end).min(last.map_or(u32::MAX, end))
+    let moved = kinds.moved[storage as usize];
+    next.into_iter().chain(last).chain(moved).map(end).min().unwrap_or(u32::MAX)
 }
 
 /// What is no item is there from when it is made to its last use.
-fn base(graph: &Graph, kinds: &Kinds, units: usize) -> Vec<i64> {
+fn base(graph: &Graph, kinds: &Kinds, units: usize, moves: &[Move]) -> Vec<i64> {
     let mut change = alloc::vec![0_i64; 2 * units + 1];
     for (at, storage) in graph.storages.iter().enumerate() {
         let from = match graph.writers[at].first() {
@@ -192,6 +201,15 @@ fn base(graph: &Graph, kinds: &Kinds, units: usize) -> Vec<i64> {
         change[from] += bytes;
         if let Some(last) = graph.last[at].filter(|_| !storage.kept) {
             change[2 * kinds.unit[last as usize] as usize + 1] -= bytes;
+        }
+    }
+    for one in moves {
+        let bytes = i64::try_from(graph.storages[one.storage as usize].bytes).unwrap_or(i64::MAX);
+        // It comes back before what runs again in the stage.
+        let (from, to) = (kinds.unit[one.gone as usize], kinds.unit[one.back as usize]);
+        if from < to {
+            change[2 * from as usize] -= bytes;
+            change[2 * to as usize - 1] += bytes;
         }
     }
     let mut now = 0;

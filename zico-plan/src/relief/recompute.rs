@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::problem::Problem;
 use super::search::Search;
+use super::swap::Move;
 use super::{Graph, Step, sequence};
 
 /// A graph as the planners of recomputation see it.
@@ -11,19 +12,26 @@ use super::{Graph, Step, sequence};
 pub struct Relief<'a> {
     graph: &'a Graph,
     pub(super) problem: Problem,
+    moves: Vec<Move>,
 }
 
 impl<'a> Relief<'a> {
     /// Prepares a graph. O(sizes).
     #[must_use]
     pub fn new(graph: &'a Graph) -> Self {
-        Self { graph, problem: Problem::new(graph) }
+        Self::with_moves(graph, Vec::new())
+    }
+
+    /// The same where some storages are on the host for some time.
+    pub(super) fn with_moves(graph: &'a Graph, moves: Vec<Move>) -> Self {
+        Self { graph, problem: Problem::new(graph, &moves), moves }
     }
 
     /// A planner for so many bytes, which has done nothing yet.
     #[must_use]
     pub fn recompute(&self, budget: u64) -> Recompute<'_> {
-        Recompute { graph: self.graph, search: Search::new(&self.problem, budget), begun: false }
+        let search = Search::new(&self.problem, budget);
+        Recompute { graph: self.graph, moves: &self.moves, search, begun: false }
     }
 }
 
@@ -53,11 +61,29 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Recompute<'a> {
     graph: &'a Graph,
+    moves: &'a [Move],
     search: Search<'a>,
     begun: bool,
 }
 
 impl Recompute<'_> {
+    /// When each operation runs for the first time in the best schedule so far, in nanoseconds; with the end.
+    pub(super) fn times(&self) -> Vec<u64> {
+        let mut times = Vec::with_capacity(self.graph.operations.len() + 1);
+        let mut now = 0;
+        let units = &self.search.timeline.problem.units;
+        for (stage, unit) in (0..).zip(units) {
+            let again = self.search.timeline.again(stage).iter();
+            now += again.map(|&other| units[other as usize].cost).sum::<u64>();
+            for &operation in &unit.operations {
+                times.push(now);
+                now += self.graph.operations[operation as usize].nanos;
+            }
+        }
+        times.push(now);
+        times
+    }
+
     /// The work that a first plan may take: of the order of a second.
     pub const FIRST: u64 = 1 << 29;
 
@@ -72,7 +98,7 @@ impl Recompute<'_> {
         self.search.restore();
         let timeline = &self.search.timeline;
         Found {
-            steps: sequence::with_drops(self.graph, &sequence::runs(timeline)),
+            steps: sequence::with_drops(self.graph, &sequence::steps(timeline, self.moves)),
             feasible: timeline.excess == 0,
             nanos: timeline.cost,
             work: timeline.work,

@@ -43,7 +43,7 @@ fn at_random(seed: u64, count: u32) -> Graph {
 
 fn all_runs(graph: &Graph) -> Vec<Step> {
     let count = u32::try_from(graph.operations().len()).expect("few");
-    sequence::with_drops(graph, &(0..count).collect::<Vec<_>>())
+    sequence::with_drops(graph, &(0..count).map(Step::Run).collect::<Vec<_>>())
 }
 
 fn terms(budget: u64) -> Terms {
@@ -94,10 +94,32 @@ fn plans_hold_and_are_no_faster_than_the_bound() {
 }
 
 #[test]
+fn plans_that_move_storages_hold() {
+    let (mut plans, mut moved) = (0, 0);
+    for seed in 0..100 {
+        let graph = at_random(seed, 40);
+        let (least, most) = (graph.working_set(), graph.live().into_iter().max().expect("some"));
+        let link = Link { out: 20_000_000_000, back: 15_000_000_000, latency: 1 };
+        for share in [4, 6, 7] {
+            let budget = least + (most - least) * share / 8;
+            let Some(found) = joint(&graph, &link, budget, 10_000) else { continue };
+            let outcome = simulate(&graph, &link, &found.steps, budget).expect("fits");
+            let checked = check(&graph, &link, &found.steps, &outcome.spans, terms(budget));
+            assert_eq!((checked, outcome.nanos), (Ok(outcome.peak), found.nanos), "{seed}");
+            let bound = lower_bound(&graph, Some(&link), false, budget);
+            assert!(bound.expect("there is a plan") <= found.nanos, "{seed} {budget}");
+            plans += 1;
+            moved += u32::from(outcome.moved > 0);
+        }
+    }
+    assert!(plans > 50 && moved > 20, "{plans} {moved}");
+}
+
+#[test]
 fn a_timeline_is_kept_up_to_date() {
     for seed in 0..100 {
         let graph = at_random(seed, 40);
-        let problem = Problem::new(&graph);
+        let problem = Problem::new(&graph, &[]);
         let mut timeline = Timeline::new(&problem, 150);
         let clean = timeline.clone();
         let mut random = fastrand::Rng::with_seed(seed);
@@ -114,7 +136,7 @@ fn a_timeline_is_kept_up_to_date() {
                     runs.push((stage, unit));
                 }
             }
-            let steps = sequence::with_drops(&graph, &sequence::runs(&timeline));
+            let steps = sequence::with_drops(&graph, &sequence::steps(&timeline, &[]));
             let outcome = simulate(&graph, &LINK, &steps, u64::MAX).expect("fits");
             assert_eq!(outcome.nanos, timeline.cost, "{seed}");
             let exact = problem.units.iter().all(|unit| unit.operations.len() < 2);
