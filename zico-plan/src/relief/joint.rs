@@ -23,11 +23,7 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
     let found = planner.run(work);
     let mut spent = found.work;
     let mut best = found.feasible.then_some(found);
-    let mut order: Vec<u64> = Vec::with_capacity(graph.operations.len() + 1);
-    order.push(0);
-    for operation in &graph.operations {
-        order.push(order[order.len() - 1] + operation.nanos);
-    }
+    let order = swap::times(graph);
     for by_cost in [false, true] {
         let mut times = order.clone();
         for _ in 0..2 {

@@ -41,8 +41,11 @@
 //! ```
 
 mod ascent;
+mod autoswap;
 mod bound;
+mod capuchin;
 mod check;
+mod dtr;
 mod error;
 mod graph;
 mod improve;
@@ -53,6 +56,7 @@ mod recompute;
 mod schedule;
 mod search;
 mod sequence;
+mod strategy;
 mod swap;
 mod timeline;
 
@@ -63,6 +67,7 @@ pub use graph::{Encoding, Graph, Operation, Storage};
 pub use joint::joint;
 pub use recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};
+pub use strategy::Strategy;
 
 #[cfg(test)]
 mod tests;

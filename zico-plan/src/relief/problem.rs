@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Graph;
-use super::swap::Move;
+use super::swap::{Gap, Move};
 
 /// Operations that run as one, in one stage; unit 0 stands for what was there before and runs nothing.
 #[derive(Debug, Default)]
@@ -24,6 +24,8 @@ pub(super) struct Item {
     pub(super) readers: Vec<u32>,
     /// Needed in the end.
     pub(super) kept: bool,
+    /// The stage after which the recorded program has let go of it.
+    pub(super) released: u32,
 }
 
 /// Units in the recorded order, which is also the order of stages: in stage t some units run again, and
@@ -34,6 +36,9 @@ pub(super) struct Problem {
     pub(super) items: Vec<Item>,
     /// The bytes of all that never goes while in use, during each stage (even) and after it (odd).
     pub(super) base: Vec<i64>,
+    /// The item of each storage, and the unit of each operation.
+    item: Vec<Option<u32>>,
+    unit_of: Vec<u32>,
 }
 
 /// Whether a storage is an item: nothing changes it after the unit that makes it.
@@ -75,7 +80,10 @@ impl Problem {
             };
             kinds.item[at] = u32::try_from(items.len()).ok();
             let bytes = i64::try_from(storage.bytes).unwrap_or(i64::MAX);
-            items.push(Item { bytes, writer, readers: Vec::new(), kept: storage.kept });
+            let end =
+                storage.released.max(graph.last[at]).map_or(0, |last| kinds.unit[last as usize]);
+            let (kept, readers) = (storage.kept, Vec::new());
+            items.push(Item { bytes, writer, readers, kept, released: end });
         }
         for (at, item) in (0..).zip(&items) {
             units[item.writer as usize].writes.push(at);
@@ -84,7 +92,13 @@ impl Problem {
             connect(graph, &kinds, at, &mut units, &mut items);
         }
         let base = base(graph, &kinds, units.len(), moves);
-        Self { units, items, base }
+        Self { units, items, base, item: kinds.item, unit_of: kinds.unit }
+    }
+
+    /// The stage in which a gap ends, and the unit that makes the storage, if it is an item.
+    pub(super) fn place(&self, gap: &Gap) -> Option<(u32, u32)> {
+        let item = self.item[gap.storage as usize]?;
+        Some((self.unit_of[gap.before as usize], self.items[item as usize].writer))
     }
 
     /// The time of each unit once.

@@ -10,9 +10,9 @@ use super::{Graph, Step, sequence};
 /// A graph as the planners of recomputation see it.
 #[derive(Debug)]
 pub struct Relief<'a> {
-    graph: &'a Graph,
+    pub(super) graph: &'a Graph,
     pub(super) problem: Problem,
-    moves: Vec<Move>,
+    pub(super) moves: Vec<Move>,
 }
 
 impl<'a> Relief<'a> {

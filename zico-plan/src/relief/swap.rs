@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Graph, Link};
 
 /// Two uses of a storage, one after the other in recorded order, between which it can leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Gap {
     pub(super) storage: u32,
     pub(super) bytes: u64,
@@ -51,8 +51,8 @@ pub(super) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
 }
 
 /// When gaps are moved if each storage leaves as early as its channel has come to it and comes back as late as
-/// it can and still be there in time, given when operations begin. What would be back before it has left
-/// stays out, if so asked; else it comes back as soon as it can. O(k log k).
+/// it can and still be there in time, given when operations begin. `None` for what would
+/// have to come back before it has left. O(k log k).
 pub(super) fn place(graph: &Graph, link: &Link, gaps: &[Gap], times: &[u64]) -> Vec<Option<Move>> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();
     let end = |operation: u32| {
@@ -87,4 +87,15 @@ pub(super) fn place(graph: &Graph, link: &Link, gaps: &[Gap], times: &[u64]) -> 
         }
     }
     moves
+}
+
+/// When each operation begins if each runs once, with the end.
+pub(super) fn times(graph: &Graph) -> Vec<u64> {
+    let mut now = 0;
+    let mut all = alloc::vec![0];
+    for operation in &graph.operations {
+        now += operation.nanos;
+        all.push(now);
+    }
+    all
 }

@@ -116,6 +116,29 @@ fn plans_that_move_storages_hold() {
 }
 
 #[test]
+fn every_strategy_holds() {
+    let mut plans = vec![0; Strategy::ALL.len()];
+    for seed in 0..60 {
+        let mut graph = at_random(seed, 40);
+        // AutoSwap looks at nothing below a MiB.
+        graph.storages.iter_mut().for_each(|storage| storage.bytes <<= 16);
+        let (least, most) = (graph.working_set(), graph.live().into_iter().max().expect("some"));
+        let link = Link::symmetric(100_000_000_000_000);
+        let budget = least + (most - least) * 7 / 8;
+        for (at, strategy) in Strategy::ALL.into_iter().enumerate() {
+            let Some(found) = strategy.plan(&graph, &link, budget, 1000) else { continue };
+            let outcome = simulate(&graph, &link, &found.steps, budget).expect("fits");
+            let checked = check(&graph, &link, &found.steps, &outcome.spans, terms(budget));
+            assert_eq!(checked, Ok(outcome.peak), "{} {seed}", strategy.name());
+            assert_eq!(outcome.nanos, found.nanos, "{} {seed}", strategy.name());
+            plans[at] += 1;
+        }
+    }
+    // Only liveness can be too little each time.
+    assert!(plans[1..].iter().all(|&plans| plans > 0), "{plans:?}");
+}
+
+#[test]
 fn a_timeline_is_kept_up_to_date() {
     for seed in 0..100 {
         let graph = at_random(seed, 40);
