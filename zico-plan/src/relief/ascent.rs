@@ -32,9 +32,14 @@ impl Search<'_> {
         self.trim();
     }
 
+    /// Sees which places are over the budget.
+    pub(super) fn look(&mut self) {
+        self.crowd = Crowd(self.timeline.crowd());
+    }
+
     /// Each read of each item once.
     fn sweep(&mut self) {
-        self.crowd = Crowd(self.timeline.crowd());
+        self.look();
         let count = self.chances.len();
         for at in 0..count {
             let item = self.chances[at].1;

@@ -74,6 +74,7 @@ fn finish(
     moves.extend(exposed.iter().filter(|gap| !away.contains(&gap.storage)).map(late));
     let relief = Relief::with_moves(graph, moves);
     let mut search = Search::new(&relief.problem, limit);
+    search.look();
     for gap in rest {
         if search.timeline.excess == 0 {
             break;
