@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+pub(crate) mod relief;
 pub(crate) mod replay;
 mod summary;
 
