@@ -14,6 +14,7 @@ use zico_plan::PlanError;
 use crate::convert::ConvertError;
 use crate::import::ImportError;
 use crate::import::csv::CsvError;
+use crate::relief::InputError;
 
 /// Why the program stopped.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum Failure {
     /// A file is no recorded job.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A file has no operations.
+    #[error(transparent)]
+    Relief(#[from] InputError),
     /// A trace was named that is neither a file nor bundled.
     #[error("there is no file {name}, and no bundled trace of that name ({bundled})")]
     UnknownTrace {

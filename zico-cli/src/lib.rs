@@ -14,6 +14,7 @@ pub mod import;
 mod load;
 mod output;
 mod progress;
+pub mod relief;
 pub mod report;
 pub mod size;
 mod summary;
@@ -36,6 +37,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Compare(compare) => command::compare::run(compare),
         Command::Inspect(inspect) => command::inspect::run(inspect),
         Command::Plan(plan) => command::plan::run(plan),
+        Command::Relief(relief) => command::relief::run(relief),
         Command::Convert(convert) => command::convert::run(convert),
         Command::Devices(devices) => command::devices::run(devices),
     };

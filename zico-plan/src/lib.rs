@@ -56,6 +56,7 @@ mod online;
 mod part;
 mod planner;
 mod problem;
+pub mod relief;
 mod search;
 mod settle;
 #[expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]

@@ -1,6 +1,7 @@
 //! The command line and its help.
 
 mod recording;
+mod relief;
 mod run;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use zico_plan::Planner;
 use crate::size::{self, Budget};
 
 pub use recording::RecordingArgs;
+pub use relief::{Limit, Relief, TimeUnit};
 pub use run::{DeviceName, HandOverName, MachineArgs, PolicyName, RunArgs};
 
 /// Several training jobs under one memory budget.
@@ -39,6 +41,7 @@ Examples:
   zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
   zico convert profile.json.gz my-job.ztrace     a trace of your own job: of a PyTorch profile,
   zico convert snapshot.pickle my-job.ztrace     or of a CUDA memory snapshot
+  zico relief graph.json --budget p=0.5          fit in half of the peak
   zico devices                                   the CUDA devices of this machine
   zico replay dlrm gnmt --budget f=0.5 --device cuda:0
 
@@ -70,6 +73,16 @@ pub enum Command {
     /// two slots, which it and the next iteration's take in turn. Sizes are rounded up to 512
     /// bytes, and time is counted in allocations and frees.
     Plan(Plan),
+    /// Plan what to move to the host and what to run again, so that an iteration fits in less memory
+    ///
+    /// Where a budget is below what an iteration keeps, bytes have to leave: over the link to the host while
+    /// nothing waits for them, or by dropping them and running again what made them. Every planner of the
+    /// literature that is here is put beside ours, at each budget: the time of the iteration, what moved, what
+    /// ran again, and how far it may be from the best.
+    ///
+    /// The iteration is one with operations, their times, and what they read and write. What was there before
+    /// the iteration (parameters) stays.
+    Relief(Relief),
     /// Make a compact .ztrace file of a PyTorch profile or memory snapshot
     Convert(Convert),
     /// List the CUDA devices of this machine, or say why there is none

@@ -6,4 +6,5 @@ pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+pub(crate) mod relief;
 pub(crate) mod replay;

@@ -7,6 +7,7 @@ mod compare;
 mod hostile;
 mod outputs;
 mod plan;
+mod relief;
 
 use std::fs;
 use std::path::PathBuf;

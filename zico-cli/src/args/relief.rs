@@ -1,0 +1,146 @@
+//! `zico relief`
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use zico_core::Bytes;
+use zico_plan::relief::{Link, Strategy};
+
+use crate::size;
+
+/// `zico relief`
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct Relief {
+    /// An iteration with its operations: a node-link graph of networkx (JSON), or a log of DTR's recorder
+    /// (JSON lines), either plain or in gzip
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// The memory that the iteration may hold, each a size (8GiB, 3.2G), or p=P for P times the peak of
+    /// the iteration as it was recorded
+    #[arg(
+        short, long, required = true, value_delimiter = ',',
+        value_parser = limit, value_name = "SIZE|p=P,..."
+    )]
+    pub budget: Vec<Limit>,
+
+    /// The way to the host: a name, or GB/s each way (12.5). pcie4 is 25, pcie5 50, nvlink-c2c 450 GB/s
+    #[arg(short, long, default_value = "pcie4", value_parser = link, value_name = "LINK|GB/s")]
+    pub link: Link,
+
+    /// Which planners, in the order in which they are listed [default: all]
+    #[arg(short, long, value_delimiter = ',', value_parser = strategy, value_name = "STRATEGY,...")]
+    pub strategy: Vec<Strategy>,
+
+    /// How many steps our own planners may work beyond their first plans; a step takes a nanosecond or a few
+    #[arg(short, long, default_value_t = 1 << 27, value_name = "N")]
+    pub work: u64,
+
+    /// The unit of the times in a node-link graph
+    #[arg(long, default_value = "us")]
+    pub time_unit: TimeUnit,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+const EXAMPLES: &str = "\
+Strategies:
+  liveness        each storage leaves after its last use, and nothing else
+  autoswap        AutoSwap: to the host between the uses around the peak, by the sum of its ranks; by one
+                  score alone: autoswap-doa, autoswap-aoa, autoswap-wdoa, autoswap-swdoa
+  capuchin        Capuchin: swap what is hidden, then recompute what frees most per second
+  dtr             DTR: evict on shortage by cost with the evicted neighbourhood, size and staleness; also
+                  dtr-eq, dtr-local, dtr-lru, dtr-size
+  recompute       ours, recomputation alone
+  zico            ours, recomputation and the link together
+
+Examples:
+  zico relief resnet50.json --budget p=0.5                every planner at half of the peak
+  zico relief unet.log.gz --budget p=0.8,p=0.5,p=0.4 --strategy recompute,zico
+  zico relief graph.json --budget 8GiB --link 12 --json   with 12 GB/s each way
+
+The bound of a row is the time that no plan within the budget can be faster than, with what the
+strategy may use. Every plan is checked by a checker that does not know how it was found.
+
+Exit codes:
+  0  at each budget one of the strategies fits
+  1  at some budget none does
+  2  bad input";
+
+/// A budget: a size, or a share of the peak.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// So many bytes.
+    Size(Bytes),
+    /// So many times the recorded peak.
+    Share(f64),
+}
+
+impl Limit {
+    /// The bytes, of a peak.
+    #[must_use]
+    pub fn bytes(self, peak: u64) -> u64 {
+        match self {
+            Self::Size(bytes) => bytes.value(),
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+            Self::Share(share) => (peak as f64 * share) as u64,
+        }
+    }
+}
+
+/// Units of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl TimeUnit {
+    /// Its nanoseconds.
+    #[must_use]
+    pub const fn nanos(self) -> f64 {
+        match self {
+            Self::Ns => 1.0,
+            Self::Us => 1e3,
+            Self::Ms => 1e6,
+            Self::S => 1e9,
+        }
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let Some(share) = text.trim().strip_prefix("p=") else {
+        return size::size(text)
+            .map(Limit::Size)
+            .map_err(|error| error + "; or p=0.5 for half of the peak");
+    };
+    size::between(share, 1e-6, 1e6).map(Limit::Share)
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let rate = match text.trim() {
+        "pcie4" => 25.0,
+        "pcie5" => 50.0,
+        "nvlink-c2c" => 450.0,
+        other => size::between(other, 1e-3, 1e5).map_err(|_| {
+            format!("{other:?} is no link: pcie4, pcie5, nvlink-c2c, or GB/s from 0.001 to 100000")
+        })?,
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    Ok(Link::symmetric((rate * 1e9) as u64))
+}
+
+fn strategy(text: &str) -> Result<Strategy, String> {
+    let found = Strategy::ALL.into_iter().find(|strategy| strategy.name() == text.trim());
+    let names = Strategy::ALL.map(Strategy::name).join(", ");
+    found.ok_or_else(|| format!("the strategies are {names}"))
+}

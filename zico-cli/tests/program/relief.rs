@@ -1,0 +1,79 @@
+//! `zico relief`
+
+use serde_json::Value;
+
+use crate::{file, refused, stderr, stdout, zico};
+
+/// A chain of eight and its way back, which reads each again; 100 bytes and a microsecond each.
+fn chain(name: &str) -> String {
+    let node = |at: usize| format!(r#"{{"id": {at}, "cost_cpu": 1, "cost_ram": 100}}"#);
+    let nodes: Vec<String> = (0..16).map(node).collect();
+    let edge = |(from, to)| format!(r#"{{"source": {from}, "target": {to}}}"#);
+    let forth = (0..15).map(|at| (at, at + 1));
+    let back = (9..16).map(|at| (15 - at, at));
+    let edges: Vec<String> = forth.chain(back).map(edge).collect();
+    let (nodes, edges) = (nodes.join(","), edges.join(","));
+    let text = format!(r#"{{"directed": true, "nodes": [{nodes}], "links": [{edges}]}}"#);
+    file(name, text.as_bytes()).to_str().unwrap().to_owned()
+}
+
+fn json(args: &[&str], code: i32) -> Value {
+    let output = zico(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+    assert!(output.stderr.is_empty(), "nothing but JSON where nobody is looking");
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn strategies_side_by_side() {
+    let path = chain("chain.json");
+    let found = json(&["relief", &path, "--budget", "p=0.6,1000", "--json"], 0);
+    assert_eq!((&found["name"], &found["operations"]), (&"chain".into(), &16.into()));
+    assert_eq!((&found["storages"], &found["peak_bytes"]), (&16.into(), &1000.into()));
+    assert_eq!(found["seconds"], 16e-6);
+    let rows = found["rows"].as_array().unwrap();
+    let row = |strategy: &str, budget: u64| {
+        let same = |row: &&Value| row["strategy"] == strategy && row["budget_bytes"] == budget;
+        rows.iter().find(same).unwrap()
+    };
+    let (ours, all) = (row("recompute", 600), row("zico", 600));
+    assert_eq!((&ours["feasible"], &ours["checked"]), (&true.into(), &true.into()));
+    assert!(ours["peak_bytes"].as_u64().unwrap() <= 600 && ours["moved_bytes"] == 0);
+    let seconds = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    assert!(seconds(ours, "seconds") > 16e-6 && seconds(ours, "recomputed_seconds") > 0.0);
+    assert!(seconds(ours, "lower_bound_seconds") <= seconds(ours, "seconds"));
+    assert!(seconds(all, "seconds") <= seconds(ours, "seconds"));
+    let none = row("liveness", 600);
+    assert!(none["feasible"] == false && none["seconds"].is_null() && none["checked"] == false);
+    assert!(row("liveness", 1000)["seconds"] == 16e-6 && ours["plan_seconds"].is_number());
+}
+
+#[test]
+fn what_does_not_fit_is_said_to() {
+    let path = chain("short.json");
+    let found = json(&["relief", &path, "--budget", "200", "--json", "--strategy", "zico"], 1);
+    assert!(found["rows"][0]["lower_bound_seconds"].is_null(), "no plan fits: {found}");
+    let output = zico(&["relief", &path, "--budget", "200", "--strategy", "zico,dtr"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output).matches("does not fit").count(), 2);
+}
+
+#[test]
+fn units_of_time() {
+    let path = chain("units.json");
+    let args = ["relief", &path, "--budget", "p=1", "--json", "--strategy", "liveness"];
+    let found = json(&[&args[..], &["--time-unit", "ms"]].concat(), 0);
+    assert_eq!(found["rows"][0]["seconds"], 16e-3);
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let path = chain("bad.json");
+    let text = file("text.json", b"operations");
+    refused(&["relief", text.to_str().unwrap(), "--budget", "p=0.5"], &["neither", "text.json"]);
+    refused(&["relief", "nowhere.json", "--budget", "p=0.5"], &["nowhere.json", "cannot be read"]);
+    refused(&["relief", &path, "--budget", "p=-1"], &["no number"]);
+    refused(&["relief", &path, "--budget", "much"], &["p=0.5"]);
+    refused(&["relief", &path, "--budget", "1", "--link", "string"], &["pcie4"]);
+    refused(&["relief", &path, "--budget", "1", "--strategy", "magic"], &["autoswap"]);
+}

@@ -1,0 +1,89 @@
+//! Capuchin (Peng et al., ASPLOS 2020): swap what the compute between two uses hides, and then what has most bytes
+//! per second of recomputation, or swap it after all where that is cheaper.
+
+use alloc::vec::Vec;
+
+use super::autoswap::late;
+use super::search::{Search, Taste};
+use super::swap::{self, Gap, Move};
+use super::{Graph, Link, Relief, Step, sequence};
+
+/// The schedule that it chooses for a limit.
+pub(super) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<Step> {
+    let times = swap::times(graph);
+    let mut live = graph.live();
+    let free = |gap: &Gap| {
+        let moves = link.nanos_out(gap.bytes).saturating_add(link.nanos_back(gap.bytes));
+        i128::from(times[gap.before as usize])
+            - i128::from(times[gap.after as usize + 1])
+            - i128::from(moves)
+    };
+    let over = |live: &[u64], gap: &Gap| {
+        live[gap.after as usize + 1..gap.before as usize].iter().any(|&bytes| bytes > limit)
+    };
+    let mut open = swap::gaps(graph, 1);
+    open.retain(|gap| over(&live, gap));
+    open.sort_by_key(|gap| (core::cmp::Reverse(free(gap)), *gap));
+    let (hidden, mut rest): (Vec<Gap>, Vec<Gap>) = open.into_iter().partition(|gap| free(gap) >= 0);
+    let mut chosen: Vec<Gap> = Vec::new();
+    let mut moves: Vec<Move> = Vec::new();
+    for gap in hidden {
+        if !over(&live, &gap) {
+            continue;
+        }
+        // Transfers are exclusive on the link: what does not fit beside those before it is for later.
+        chosen.push(gap);
+        let placed: Option<Vec<Move>> =
+            swap::place(graph, link, &chosen, &times).into_iter().collect();
+        if let Some(placed) = placed {
+            moves = placed;
+            for bytes in &mut live[gap.after as usize + 1..gap.before as usize] {
+                *bytes = bytes.saturating_sub(gap.bytes);
+            }
+        } else {
+            chosen.pop();
+            rest.push(gap);
+        }
+    }
+    finish(graph, limit, moves, rest, &free)
+}
+
+fn finish(
+    graph: &Graph,
+    limit: u64,
+    mut moves: Vec<Move>,
+    mut rest: Vec<Gap>,
+    free: &dyn Fn(&Gap) -> i128,
+) -> Vec<Step> {
+    let cost = |gap: &Gap| {
+        let writer = graph.writers[gap.storage as usize].first();
+        writer.map_or(0, |&writer| graph.operations[writer as usize].nanos)
+    };
+    // Where the exposed part of the transfers is less than making it again.
+    let exposed: Vec<Gap> = rest
+        .iter()
+        .copied()
+        .filter(|gap| free(gap) < 0 && -free(gap) < i128::from(cost(gap)))
+        .collect();
+    rest.retain(|gap| !exposed.contains(gap));
+    rest.sort_by(|one, other| {
+        let msps = |gap: &Gap| gap.bytes as f64 / (1 + cost(gap)) as f64;
+        msps(other).total_cmp(&msps(one)).then_with(|| one.cmp(other))
+    });
+    let away: Vec<u32> = moves.iter().map(|one| one.storage).collect();
+    moves.extend(exposed.iter().filter(|gap| !away.contains(&gap.storage)).map(late));
+    let relief = Relief::with_moves(graph, moves);
+    let mut search = Search::new(&relief.problem, limit);
+    search.look();
+    for gap in rest {
+        if search.timeline.excess == 0 {
+            break;
+        }
+        if let Some((stage, unit)) = relief.problem.place(&gap)
+            && search.may_run(stage, unit)
+        {
+            search.make(stage, unit, 0, Taste::Greedy);
+        }
+    }
+    sequence::with_drops(graph, &sequence::steps(&search.timeline, &relief.moves))
+}

@@ -1,0 +1,73 @@
+//! Relief: what to run again so that an iteration fits below what it keeps.
+//!
+//! A [`Graph`] is one iteration: operations in recorded order with what they read and write and how long they
+//! take, and the storages. A schedule is a list of [`Step`]s. [`simulate`] says when each takes place
+//! under a budget, with compute and the two directions of a [`Link`] as channels that work at the same
+//! time; [`check`](check()) verifies a schedule with its times and trusts nothing; [`lower_bound`] says what
+//! no schedule can be faster than. [`Relief::recompute`] plans.
+//!
+//! ```
+//! use zico_plan::relief::{Graph, Link, Operation, Relief, Storage, Terms, check, simulate};
+//!
+//! # fn main() -> Result<(), Box<dyn core::error::Error>> {
+//! // A chain of four, and its way back, which reads each again.
+//! let storages = vec![Storage::new(100); 8];
+//! let run = |reads: &[u32], write| Operation {
+//!     reads: reads.to_vec(),
+//!     writes: vec![write],
+//!     nanos: 1000,
+//!     repeatable: true,
+//! };
+//! let operations = vec![
+//!     run(&[], 0),
+//!     run(&[0], 1),
+//!     run(&[1], 2),
+//!     run(&[2], 3),
+//!     run(&[3], 4),
+//!     run(&[2, 4], 5),
+//!     run(&[1, 5], 6),
+//!     run(&[0, 6], 7),
+//! ];
+//! let graph = Graph::new(storages, operations)?;
+//! assert_eq!(graph.peak(), 500);
+//! let found = Relief::new(&graph).recompute(400).run(10_000);
+//! let link = Link::symmetric(16_000_000_000);
+//! let outcome = simulate(&graph, &link, &found.steps, 400)?;
+//! assert_eq!(outcome.nanos, 9000);
+//! let terms = Terms { budget: 400, lossy: false };
+//! assert_eq!(check(&graph, &link, &found.steps, &outcome.spans, terms)?, 400);
+//! # Ok(())
+//! # }
+//! ```
+
+mod ascent;
+mod autoswap;
+mod bound;
+mod capuchin;
+mod check;
+mod dtr;
+mod error;
+mod graph;
+mod improve;
+mod joint;
+mod problem;
+mod random;
+mod recompute;
+mod schedule;
+mod search;
+mod sequence;
+mod strategy;
+mod swap;
+mod timeline;
+
+pub use bound::lower_bound;
+pub use check::{Terms, check};
+pub use error::{Fault, GraphError, Refusal};
+pub use graph::{Encoding, Graph, Operation, Storage};
+pub use joint::joint;
+pub use recompute::{Found, Recompute, Relief};
+pub use schedule::{Link, Outcome, Span, Step, simulate};
+pub use strategy::Strategy;
+
+#[cfg(test)]
+mod tests;
