@@ -47,8 +47,6 @@ pub(crate) struct JobHeap<D: Device> {
     placement: Placement,
     page_bytes: Bytes,
     pulse: Arc<Pulse>,
-    /// Where the zones begin.
-    bases: [Addr; Zone::COUNT],
     /// A thread is leasing pages; what it gets decides what the next one needs.
     pub(crate) growing: bool,
     /// Another thread has been told to wait for that.
@@ -85,10 +83,9 @@ impl<D: Device> JobHeap<D> {
         pulse: Arc<Pulse>,
     ) -> Self {
         Self {
-            placement: Placement::new(page_bytes.value(), len.value(), plans),
+            placement: Placement::new(bases, page_bytes.value(), len.value(), plans),
             page_bytes,
             pulse,
-            bases,
             growing: false,
             awaited: false,
             wanted: Vec::new(),
@@ -147,7 +144,7 @@ impl<D: Device> JobHeap<D> {
     /// Whether a block lies in all the pages that have been leased for it.
     pub(crate) fn touches(&self, block: Block, want: &Want) -> bool {
         let zone = block.home().zone();
-        let Some(start) = self.offset(block, zone).filter(|_| zone == want.zone) else {
+        let Some(start) = self.placement.offset(block).filter(|_| zone == want.zone) else {
             return false;
         };
         let shift = self.page_bytes.value().trailing_zeros();
@@ -227,9 +224,7 @@ impl<D: Device> JobHeap<D> {
     ) -> Option<Block> {
         let Request { bytes, name, .. } = request;
         let serial = self.serials.next();
-        let (home, start) = self.placement.place(request, size, align, decided, serial)?;
-        // A range lies within the address space, and a block within its range.
-        let address = self.bases[home.zone().index()].checked_add(Bytes::new(start))?;
+        let (home, address) = self.placement.place(request, size, align, decided, serial)?;
         self.serials.take();
         self.tally.place(bytes, Bytes::new(size));
         if self.placement.is_inside() {
@@ -251,22 +246,20 @@ impl<D: Device> JobHeap<D> {
     /// Takes a live block back. The pages of this zone that this leaves empty.
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<(Zone, Range<u64>), FreeError> {
-        let (home, serial, bytes) = (block.home(), block.serial(), block.bytes());
-        let (zone, at) = (home.zone(), self.offset(block, home.zone()));
-        let freed = self.placement.free(home, serial, at);
-        let Some((size, pages)) = freed else { return Err(self.not_live(block.address())) };
-        self.tally.free(bytes, Bytes::new(size));
-        Ok((zone, pages))
+        let Some((size, pages)) = self.placement.free(block) else {
+            return Err(self.not_live(block.address()));
+        };
+        self.tally.free(block.bytes(), Bytes::new(size));
+        Ok((block.home().zone(), pages))
     }
 
     /// The live blocks, in the order of their addresses within each zone.
     pub(crate) fn live_blocks(&self) -> Vec<LiveBlock> {
         let mut blocks = Vec::new();
         for zone in Zone::ALL {
-            let base = self.bases[zone.index()];
-            let block = |(start, len, serial)| LiveBlock {
+            let block = |(address, len, serial)| LiveBlock {
                 name: self.notes.get(&serial).and_then(|note| note.name),
-                address: base.checked_add(Bytes::new(start)).unwrap_or(base),
+                address,
                 bytes: Bytes::new(len),
                 lifetime: zone.lifetime(),
             };
@@ -279,19 +272,8 @@ impl<D: Device> JobHeap<D> {
 
     /// The size of a block that is one of the job's and live.
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
-        let home = block.home();
-        match self.placement.live(home, block.serial()) {
-            Some((start, len)) if Some(start) == self.offset(block, home.zone()) => {
-                Ok(Bytes::new(len))
-            }
-            _ => Err(self.not_live(block.address())),
-        }
-    }
-
-    /// Where in a zone a block says that it is.
-    #[inline]
-    fn offset(&self, block: Block, zone: Zone) -> Option<u64> {
-        block.address().offset_from(self.bases[zone.index()]).map(Bytes::value)
+        let len = self.placement.live(block).map(Bytes::new);
+        len.ok_or_else(|| self.not_live(block.address()))
     }
 
     /// Why a block that is not there cannot be freed.

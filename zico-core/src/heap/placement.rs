@@ -9,14 +9,14 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::arena::Arena;
+use super::arena::{Arena, Slot};
 use super::compact::OptionalU32;
 use super::history::History;
 use super::planned::{Layout, Placed, PlanTask, Planned, Planning};
 use crate::learn::signature::Signature;
-use crate::types::block::{Home, Request};
+use crate::types::block::{Block, Home, Request};
 use crate::types::lifetime::Lifetime;
-use crate::types::units::Bytes;
+use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told};
 use crate::types::zone::Zone;
 
@@ -25,6 +25,8 @@ const PLANNED: usize = Zone::Iteration.index();
 
 /// A job's arenas, its plans, and what its allocations did before.
 pub(super) struct Placement {
+    /// Where the zones begin.
+    bases: [Addr; Zone::COUNT],
     arenas: [Arena; Zone::COUNT],
     planned: Planned,
     history: History,
@@ -34,9 +36,10 @@ pub(super) struct Placement {
 
 impl Placement {
     /// Nothing on address ranges of `len` bytes each.
-    pub(super) fn new(page: u64, len: u64, plans: bool) -> Self {
+    pub(super) fn new(bases: [Addr; Zone::COUNT], page: u64, len: u64, plans: bool) -> Self {
         let arenas = Zone::ALL.map(|_| Arena::new(page, len));
-        Self { arenas, planned: Planned::new(page, len), history: History::default(), plans }
+        let (planned, history) = (Planned::new(page, len), History::default());
+        Self { bases, arenas, planned, history, plans }
     }
 
     /// All blocks and all plans are gone.
@@ -99,13 +102,13 @@ impl Placement {
         align: u64,
         decided: Option<Lifetime>,
         serial: u64,
-    ) -> Option<(Home, u64)> {
+    ) -> Option<(Home, Addr)> {
         if self.may_be_planned(request) {
             let parts = (&mut self.history, &mut self.arenas[PLANNED]);
             if decided.is_none() {
                 match self.planned.place(parts, size, align, serial) {
                     Placed::At(slot, start) => {
-                        return Some((Home::new(Zone::Iteration, slot), start));
+                        return self.at(Zone::Iteration, slot, start);
                     }
                     Placed::Bare => return None,
                     Placed::Elsewhere => {}
@@ -132,7 +135,7 @@ impl Placement {
         if lifetime == Lifetime::Persistent {
             self.history.keep(size);
         }
-        Some((Home::new(lifetime.into(), slot), start))
+        self.at(lifetime.into(), slot, start)
     }
 
     /// Where a block that has no place could go, and the pages to be backed for that: none if
@@ -174,16 +177,13 @@ impl Placement {
         }
     }
 
-    /// Takes back the live block with this home and serial, if it begins there. Its length, and the
-    /// pages of its zone that this left empty, which are backed no more.
+    /// Takes back a live block. Its length, and the pages of its zone that this left empty, which
+    /// are backed no more. None if it is not live.
     #[inline(always)]
-    pub(super) fn free(
-        &mut self,
-        home: Home,
-        serial: u64,
-        at: Option<u64>,
-    ) -> Option<(u64, Range<u64>)> {
+    pub(super) fn free(&mut self, block: Block) -> Option<(u64, Range<u64>)> {
+        let (home, serial) = (block.home(), block.serial());
         let (zone, slot) = (home.zone(), home.slot());
+        let at = self.offset(block);
         let arena = &mut self.arenas[zone.index()];
         let is_iteration = zone == Zone::Iteration;
         if is_iteration && !self.planned.is_out() {
@@ -202,20 +202,26 @@ impl Placement {
         }
     }
 
-    /// Where a block begins in its zone and its length, if it is live.
-    pub(super) fn live(&self, home: Home, serial: u64) -> Option<(u64, u64)> {
+    /// The length of a block, if it is live.
+    pub(super) fn live(&self, block: Block) -> Option<u64> {
+        let (home, serial) = (block.home(), block.serial());
         let (zone, slot) = (home.zone(), home.slot());
         let arena = &self.arenas[zone.index()];
-        match zone {
-            Zone::Iteration => self.planned.live(arena, slot, serial),
-            _ => arena.live_at(slot, serial).map(|live| (live.start, live.len)),
-        }
+        let (start, len) = match zone {
+            Zone::Iteration => self.planned.live(arena, slot, serial)?,
+            _ => arena.live_at(slot, serial).map(|live| (live.start, live.len))?,
+        };
+        (Some(start) == self.offset(block)).then_some(len)
     }
 
-    /// The live blocks of a zone, in no order: where each begins, its length and its serial.
-    pub(super) fn blocks(&self, zone: Zone) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+    /// The live blocks of a zone, in no order: the address, the length and the serial of each.
+    pub(super) fn blocks(&self, zone: Zone) -> impl Iterator<Item = (Addr, u64, u64)> + '_ {
+        let base = self.bases[zone.index()];
         let planned = (zone == Zone::Iteration).then(|| self.planned.blocks());
-        self.arenas[zone.index()].live().chain(planned.into_iter().flatten())
+        let blocks = self.arenas[zone.index()].live().chain(planned.into_iter().flatten());
+        blocks.map(move |(start, len, serial)| {
+            (base.checked_add(Bytes::new(start)).unwrap_or(base), len, serial)
+        })
     }
 
     /// A live block has been freed, and its place is not free before it is
@@ -259,6 +265,20 @@ impl Placement {
     /// out. O(blocks).
     pub(super) fn largest_free(&self, zone: Zone) -> Bytes {
         self.arenas[zone.index()].largest_free()
+    }
+
+    /// Where in its zone a block begins, as it says.
+    #[inline]
+    pub(super) fn offset(&self, block: Block) -> Option<u64> {
+        let base = self.bases[block.home().zone().index()];
+        block.address().offset_from(base).map(Bytes::value)
+    }
+
+    /// A range lies within the address space, and a block within its range.
+    #[inline]
+    fn at(&self, zone: Zone, slot: Slot, start: u64) -> Option<(Home, Addr)> {
+        let address = self.bases[zone.index()].checked_add(Bytes::new(start))?;
+        Some((Home::new(zone, slot), address))
     }
 
     /// Whether it is one that the plan which is followed may have foreseen.

@@ -82,7 +82,9 @@ impl<T, const N: usize> RecentlyUsed<T, N> {
 
     /// Uses the value at a place: it is the most recently used one now.
     pub(crate) fn make_latest(&mut self, place: usize) -> Option<&mut T> {
-        self.values.get_mut(..=place)?.rotate_right(1);
+        if place > 0 {
+            self.values.get_mut(..=place)?.rotate_right(1);
+        }
         self.values.first_mut()
     }
 
