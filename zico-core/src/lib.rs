@@ -83,6 +83,7 @@ pub use job::{AutoJob, Changed, Job};
 pub use learn::detector::Detector;
 pub use learn::profile::{Profile, Step};
 pub use pool::{Pool, PoolConfig};
+pub use types::JobId;
 pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
 pub use types::device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
@@ -96,4 +97,4 @@ pub use types::report::{
 };
 pub use types::stats::{Counter, LiveBlock, LiveBlocks, Stats};
 pub use types::units::{Addr, Bytes, Progress, Regions, Ticks};
-pub use types::waits::{Awaited, Blocker, JobId, Waiting};
+pub use types::waits::{Awaited, Blocker, Waiting};

@@ -14,6 +14,7 @@ use crate::job::{Changed, Job};
 use crate::ledger::account::Account;
 use crate::ledger::{Ledger, Rules, regions_of};
 use crate::policy::{Policy, TimeShift};
+use crate::types::JobId;
 use crate::types::config::{HandOver, JobConfig, Terms};
 use crate::types::device::{Device, Features};
 use crate::types::error::{BudgetError, JoinError, PoolError};
@@ -22,7 +23,7 @@ use crate::types::report::{Activity, BudgetStatus, Snapshot};
 use crate::types::stats::{LiveBlocks, Stats};
 use crate::types::sync::{Arc, Mutex, Ordering};
 use crate::types::units::{Bytes, Ticks};
-use crate::types::waits::{JobId, Waiting};
+use crate::types::waits::Waiting;
 use crate::types::zone::Zone;
 
 /// An arena's address range over the device's memory, which no budget exceeds.

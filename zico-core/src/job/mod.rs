@@ -14,6 +14,7 @@ use crate::heap::{GRANULE, JobHeap, Planning};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
 use crate::ledger::Ledger;
+use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
@@ -24,7 +25,6 @@ use crate::types::report::{Begin, Held};
 use crate::types::stats::{LiveBlocks, Stats};
 use crate::types::sync::{Arc, Mutex};
 use crate::types::units::{Bytes, Progress};
-use crate::types::waits::JobId;
 use crate::types::zone::Zone;
 
 pub use auto::AutoJob;

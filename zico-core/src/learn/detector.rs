@@ -62,8 +62,8 @@ struct Candidate {
 
 /// Finds the iterations of a job in the sizes of its allocations, as they come.
 ///
-/// A job that is asked to ([`JobConfig::detect_iterations`](crate::JobConfig::detect_iterations))
-/// has one of its own. By itself it is for recordings of jobs that did not mark their iterations.
+/// An [`AutoJob`](crate::AutoJob) has one of its own. By itself it is for recordings of jobs that did
+/// not mark their iterations.
 ///
 /// ```
 /// # use zico_core::{Bytes, Detector};

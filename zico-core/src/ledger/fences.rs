@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::account::Account;
+use super::account::{Account, Batch};
 use super::pages::Moment;
 use super::region::{Place, RegionTable, State};
 use super::{AT_A_TIME, Ledger};
@@ -18,12 +18,6 @@ use crate::types::zone::Zone;
 const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
-
-/// Regions given up together, in the order of batches of one job. The first number is 1.
-pub(crate) struct Batch {
-    pub(crate) number: u64,
-    pub(super) regions: Vec<usize>,
-}
 
 impl Ledger {
     /// Takes back pages that an arena has emptied.

@@ -3,12 +3,12 @@
 use super::Ledger;
 use super::account::Account;
 use crate::learn::profile::Profile;
+use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
 use crate::types::stats::Stats;
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Regions};
-use crate::types::waits::JobId;
 
 impl Ledger {
     /// The size of a region.

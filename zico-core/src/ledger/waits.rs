@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use super::Ledger;
 use super::account::Account;
 use super::run::Phase;
+use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::units::Bytes;
-use crate::types::waits::{Awaited, Blocker, JobId, Waiting};
+use crate::types::waits::{Awaited, Blocker, Waiting};
 
 impl Ledger {
     /// The jobs that wait, in the order in which they joined.

@@ -1,5 +1,7 @@
 //! Words: quantities, configuration, requests, errors and reports. They use nothing else.
 
+use core::fmt;
+
 pub(crate) mod block;
 pub(crate) mod config;
 pub(crate) mod device;
@@ -16,3 +18,14 @@ pub(crate) mod zone;
 
 /// Names a job within its pool. Never used twice.
 pub(crate) type JobKey = u64;
+
+/// Which job of a pool. No two jobs of a pool ever have the same; in another pool it means nothing.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub(crate) JobKey);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

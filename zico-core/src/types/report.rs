@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::types::JobId;
 use crate::types::stats::Stats;
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Ticks};
-use crate::types::waits::JobId;
 
 /// What is charged to one job, in whole regions.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -3,21 +3,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::types::JobKey;
+use crate::types::JobId;
 use crate::types::report::Activity;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
-
-/// Which job of a pool. No two jobs of a pool ever have the same; in another pool it means nothing.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub(crate) JobKey);
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// What a job waits for.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -5,7 +5,6 @@ mod claim;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::fences::Batch;
 use super::first_wave::FirstWave;
 use super::pages::{Moment, Pages};
 use super::run::{Phase, Run, Stall};
@@ -25,6 +24,12 @@ pub(super) use claim::{Blame, Stake};
 
 /// A detected iteration has not ended while the job holds more than this part of what it has held at most.
 const CARRIED_PARTS: u32 = 64;
+
+/// Regions given up together, in the order of batches of one job. The first number is 1.
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    pub(super) regions: Vec<usize>,
+}
 
 /// The books of one job.
 pub(crate) struct Account {
