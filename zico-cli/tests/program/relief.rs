@@ -29,21 +29,22 @@ fn strategies_side_by_side() {
     let path = chain("chain.json");
     let found = json(&["relief", &path, "--budget", "p=0.6,1000", "--json"], 0);
     assert_eq!((&found["name"], &found["operations"]), (&"chain".into(), &16.into()));
-    assert_eq!((&found["storages"], &found["peak_bytes"]), (&16.into(), &1000.into()));
+    // Seven that the way back reads, and what the middle one reads and writes.
+    assert_eq!((&found["storages"], &found["peak_bytes"]), (&16.into(), &900.into()));
     assert_eq!(found["seconds"], 16e-6);
     let rows = found["rows"].as_array().unwrap();
     let row = |strategy: &str, budget: u64| {
         let same = |row: &&Value| row["strategy"] == strategy && row["budget_bytes"] == budget;
         rows.iter().find(same).unwrap()
     };
-    let (ours, all) = (row("recompute", 600), row("zico", 600));
+    let (ours, all) = (row("recompute", 540), row("zico", 540));
     assert_eq!((&ours["feasible"], &ours["checked"]), (&true.into(), &true.into()));
-    assert!(ours["peak_bytes"].as_u64().unwrap() <= 600 && ours["moved_bytes"] == 0);
+    assert!(ours["peak_bytes"].as_u64().unwrap() <= 540 && ours["moved_bytes"] == 0);
     let seconds = |row: &Value, name: &str| row[name].as_f64().unwrap();
     assert!(seconds(ours, "seconds") > 16e-6 && seconds(ours, "recomputed_seconds") > 0.0);
     assert!(seconds(ours, "lower_bound_seconds") <= seconds(ours, "seconds"));
     assert!(seconds(all, "seconds") <= seconds(ours, "seconds"));
-    let none = row("liveness", 600);
+    let none = row("liveness", 540);
     assert!(none["feasible"] == false && none["seconds"].is_null() && none["checked"] == false);
     assert!(row("liveness", 1000)["seconds"] == 16e-6 && ours["plan_seconds"].is_number());
 }
