@@ -25,6 +25,20 @@
 //! * A [`policy`] decides when an iteration may start. Beneath it, a banker's test on every lease
 //!   keeps jobs from waiting for each other for ever.
 //!
+//! # Map
+//!
+//! Each folder of the source uses those below it in this list, and none above. `ARCHITECTURE.md` in the
+//! repository follows an allocation and an iteration through them by function name.
+//!
+//! * `pool`: the handles of a pool.
+//! * `job`: what a tenant holds; allocations that missed, waiting, iterations nobody marks.
+//! * `executor`: the only code that calls the device for the pool, holding no lock.
+//! * `ledger`: pure books behind one lock; answers a request for memory with a work order.
+//! * [`policy`]: when an iteration may start.
+//! * `heap`: one job's blocks behind the job's lock: arenas and plans.
+//! * `learn`: what iterations are like, and what to expect of the next.
+//! * `types`: quantities, requests, configuration, errors, reports, the [`Device`] trait.
+//!
 //! # Features
 //!
 //! * `std`, on unless it is switched off: the forms that block a thread, as

@@ -1,20 +1,7 @@
 //! A first plan by a rising price of memory.
 
-use alloc::vec::Vec;
-
+use super::crowd::Crowd;
 use super::search::{Search, Taste};
-
-/// How many places over the budget there are before each stage.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Crowd(Vec<u32>);
-
-impl Crowd {
-    /// Those in stages after `from` and before `to`.
-    pub(super) fn between(&self, from: u32, to: u32) -> u32 {
-        let at = |stage: usize| self.0.get(stage).copied().unwrap_or(0);
-        at(to as usize).saturating_sub(at(from as usize + 1))
-    }
-}
 
 impl Search<'_> {
     /// Raises the price of memory step by step, by a factor each time. At each price, storages leave before
@@ -34,7 +21,7 @@ impl Search<'_> {
 
     /// Sees which places are over the budget.
     pub(super) fn look(&mut self) {
-        self.crowd = Crowd(self.timeline.crowd());
+        self.crowd = Crowd::new(self.timeline.crowd());
     }
 
     /// Each read of each item once.

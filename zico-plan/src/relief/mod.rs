@@ -45,6 +45,7 @@ mod autoswap;
 mod bound;
 mod capuchin;
 mod check;
+mod crowd;
 mod dtr;
 mod error;
 mod graph;

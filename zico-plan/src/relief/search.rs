@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::ascent::Crowd;
+use super::crowd::Crowd;
 use super::problem::Problem;
 use super::random::Random;
 use super::timeline::Timeline;
