@@ -11,8 +11,9 @@ use crate::types::lifetime::Lifetime;
 use crate::types::want::{Demand, Needed, Want};
 use crate::types::zone::Zone;
 
-/// So many pages are listed before it is known whether they could ever be had.
-const FEW_PAGES: u64 = 1024;
+/// No budget is less than that: whether more could ever be had is asked before pages are listed, and before
+/// what is parked counts as memory that may come back.
+const FEW_PAGES: u64 = 1;
 
 /// What one try to grow has come to.
 enum Grown<E> {
