@@ -1,0 +1,3 @@
+//! One memory budget for several processes.
+
+pub mod host;
