@@ -61,7 +61,7 @@
 //! let weights = job.alloc(Request::new(Bytes::mib(10), Lifetime::Persistent))?;
 //! for _ in 0..3 {
 //!     // Until it may start, a job waits; here it is alone.
-//!     assert_eq!(job.begin()?, Begin::Started);
+//!     assert_eq!(job.begin(None)?, Begin::Started);
 //!     let activations = job.alloc(Request::new(Bytes::mib(40), Lifetime::Iteration))?;
 //!     device.launch(stream, Ticks::millis(2), Utilisation::FULL)?;
 //!     job.free(activations)?;

@@ -153,7 +153,7 @@ impl<D: Device> AutoJob<D> {
             Due::Turn => drop(job.end()),
             Due::Begin => {}
         }
-        let refused = match job.begin() {
+        let refused = match job.begin(None) {
             Ok(Begin::Started) | Err(BeginError::AlreadyRunning) => {
                 self.goes_on();
                 return Ok(());

@@ -53,33 +53,29 @@ impl<D: Device> Job<D> {
     ///
     /// What a job holds when it begins is its own to free or to keep. While it waits others cannot have it.
     ///
+    /// The shape says which earlier iterations this one is like: those for which the job has said the same.
+    /// The length of a sequence will do, rounded if there are many, or whether it is a training step or a
+    /// validation; the eight that were seen last are remembered. Most jobs have nothing to say: `None`. Their
+    /// iterations are understood by what they allocate, which shows only after they have begun.
+    ///
     /// # Errors
     /// If it can never start, or has started already.
-    pub fn begin(&self) -> Result<Begin, BeginError> {
-        self.ask(None)
-    }
-
-    /// As [`begin`](Self::begin), for an iteration of a certain shape: one that takes what the last ones
-    /// took for which the job has said the same. The length of a sequence will do, rounded if there
-    /// are many, or whether it is a training step or a validation. A job that does not say is understood
-    /// by what it allocates, which shows only after the iteration has begun.
-    ///
-    /// The eight shapes are remembered that were seen last.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
     ///
     /// ```
     /// # use zico_core::{Begin, BeginError, Device, Job};
-    /// fn step<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
-    ///     job.begin_as(tokens.next_multiple_of(64))
+    /// fn step<D: Device>(job: &Job<D>) -> Result<Begin, BeginError> {
+    ///     job.begin(None)
+    /// }
+    ///
+    /// fn step_of<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
+    ///     job.begin(tokens.next_multiple_of(64))
     /// }
     /// ```
-    pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
-        self.ask(Some(shape))
+    pub fn begin(&self, shape: impl Into<Option<u64>>) -> Result<Begin, BeginError> {
+        self.ask(shape.into())
     }
 
-    pub(crate) fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+    fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
         if let Some(remote) = self.shared.remote() {
             return self.ask_broker(remote, shape);
         }
