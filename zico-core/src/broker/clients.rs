@@ -70,6 +70,14 @@ impl<S: Store> Broker<S> {
         self.keys(client).into_iter().map(JobId).collect()
     }
 
+    /// Whether something of the broker's is charged to a client, or mapped in it: while so, and as long as
+    /// it is not [gone](Self::gone), it has to be known.
+    #[must_use]
+    pub fn holds(&self, client: Client) -> bool {
+        self.seats.values().any(|seat| seat.client == client)
+            || self.imports.values().any(|by| by.contains(&client))
+    }
+
     fn keys(&self, client: Client) -> Vec<JobKey> {
         let own = self.seats.iter().filter(|(_, seat)| seat.client == client);
         own.map(|(&job, _)| job).collect()
