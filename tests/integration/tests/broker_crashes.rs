@@ -6,7 +6,7 @@
 //! waits for ever for one that has died; a correct client never breaks the protocol; and when all are gone,
 //! everything is back.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use fastrand::Rng;
 use zico_core::{
