@@ -16,11 +16,11 @@ use crate::ledger::{Ledger, Rules, regions_of};
 use crate::policy::{Policy, TimeShift};
 use crate::types::JobId;
 use crate::types::config::{HandOver, JobConfig, Terms};
-use crate::types::device::{Device, Features};
+use crate::types::device::Device;
 use crate::types::error::{BudgetError, JoinError, PoolError};
 use crate::types::pulse::Pulse;
 use crate::types::report::{Activity, BudgetStatus, Snapshot};
-use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex, Ordering};
 use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::Waiting;
@@ -142,9 +142,6 @@ impl<D: Device> Pool<D> {
             return Err(PoolError::RegionSize { region, granularity: caps.granularity });
         }
         let count = regions_of(config.budget, region, caps.capacity).map_err(PoolError::Budget)?;
-        if !caps.features.contains(Features::ALIASES) {
-            return Err(PoolError::NoAliases);
-        }
         let PoolConfig { policy, hand_over, patience, .. } = config;
         let rules = Rules { page_bytes: region.value(), hand_over, patience };
         let shared = Shared::new(device, region, Ledger::new(count, policy, &rules));
@@ -354,11 +351,7 @@ impl<D: Device> Pool<D> {
         for job in snapshot.jobs.iter_mut().filter(|job| job.activity != Activity::Left) {
             let heap = self.shared.handles.lock().heap(job.id.0);
             let Some((_, heap)) = heap else { continue };
-            let heap = heap.lock();
-            job.stats = Stats { reserved: job.stats.reserved, ..heap.tally.stats() };
-            job.largest_free = heap.largest_free();
-            let leased = job.held.total().saturating_sub(job.held.draining);
-            job.stranded = leased.saturating_sub(job.stats.active.current);
+            heap.lock().report(job);
         }
         snapshot
     }

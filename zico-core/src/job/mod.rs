@@ -10,7 +10,7 @@ use core::ops::{DerefMut, Range};
 
 use crate::executor::Shared;
 use crate::heap::planned::PlanTask;
-use crate::heap::{GRANULE, JobHeap, Planning};
+use crate::heap::{GRANULE, JobHeap};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
 use crate::ledger::Ledger;
@@ -21,10 +21,10 @@ use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::Pulse;
-use crate::types::report::{Begin, Held};
-use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::report::{Begin, Held, JobSnapshot};
+use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex};
-use crate::types::units::{Bytes, Progress};
+use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
 pub use auto::AutoJob;
@@ -283,34 +283,26 @@ impl<D: Device> Job<D> {
         JobId(self.key)
     }
 
-    /// The allocations and frees of the running iteration so far.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.pulse.progress()
-    }
-
-    /// What is charged to the job now.
+    /// What is charged to the job now. O(log jobs), under the pool's lock: for whoever looks often.
     #[must_use]
     pub fn held(&self) -> Held {
         self.shared.ledger.lock().held(self.key)
     }
 
-    /// Its blocks in figures.
+    /// All figures of the job as they stand: what it does and holds, its blocks, plans and progress.
+    /// [`Held`] alone is cheaper to [have](Self::held). O(blocks), under the job's lock; O(log jobs) under
+    /// the pool's.
     #[must_use]
-    pub fn stats(&self) -> Stats {
-        let blocks = self.heap.lock().tally.stats();
-        self.shared.ledger.lock().stats(self.key, blocks)
+    pub fn snapshot(&self) -> JobSnapshot {
+        let heap = self.heap.lock();
+        let mut snapshot = self.shared.ledger.lock().job_snapshot(self.key);
+        heap.report(&mut snapshot);
+        snapshot
     }
 
     /// The bytes of its live blocks, as they are placed.
     pub(crate) fn allocated(&self) -> Bytes {
         self.heap.lock().tally.allocated()
-    }
-
-    /// How its iterations are planned.
-    #[must_use]
-    pub fn planning(&self) -> Planning {
-        self.heap.lock().planning()
     }
 
     /// The blocks that are live. O(blocks).

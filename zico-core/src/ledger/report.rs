@@ -5,10 +5,24 @@ use super::account::Account;
 use crate::learn::profile::Profile;
 use crate::types::JobId;
 use crate::types::JobKey;
-use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
-use crate::types::stats::Stats;
+use crate::types::report::{BudgetStatus, Held, Holder, JobSnapshot, Snapshot};
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Regions};
+
+impl Account {
+    /// All but what the job itself knows of its blocks.
+    fn snapshot(&self, job: JobKey, region: Bytes) -> JobSnapshot {
+        JobSnapshot {
+            name: self.name.clone(),
+            activity: self.activity(),
+            held: self.held(region),
+            stats: self.stats(region),
+            iterations: self.iterations,
+            claim: self.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
+            ..JobSnapshot::gone(JobId(job))
+        }
+    }
+}
 
 impl Ledger {
     /// The size of a region.
@@ -24,17 +38,7 @@ impl Ledger {
     /// All but what the jobs themselves know of their blocks.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let region = self.region();
-        let job = |(&key, account): (&JobKey, &Account)| JobSnapshot {
-            id: JobId(key),
-            name: account.name.clone(),
-            activity: account.activity(),
-            held: account.held(region),
-            stats: account.stats(Stats::default(), region),
-            stranded: Bytes::ZERO,
-            largest_free: Bytes::ZERO,
-            iterations: account.iterations,
-            claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
-        };
+        let job = |(&key, account): (&JobKey, &Account)| account.snapshot(key, region);
         Snapshot {
             budget: self.budget(),
             held: self.bytes(self.created() as u64),
@@ -44,15 +48,25 @@ impl Ledger {
         }
     }
 
+    /// The same of one job. Of one that has gone there is nothing to say.
+    pub(crate) fn job_snapshot(&self, job: JobKey) -> JobSnapshot {
+        let snapshot = self.accounts.get(&job).map(|account| account.snapshot(job, self.region()));
+        snapshot.unwrap_or_else(|| JobSnapshot::gone(JobId(job)))
+    }
+
+    /// A job and what is charged to it.
+    pub(super) fn holder(&self, (&job, account): (&JobKey, &Account)) -> Holder {
+        Holder {
+            id: JobId(job),
+            job: account.name.clone(),
+            activity: account.activity(),
+            held: account.held(self.region()),
+        }
+    }
+
     /// What is charged to a job.
     pub(crate) fn held(&self, job: JobKey) -> Held {
         self.accounts.get(&job).map(|account| account.held(self.region())).unwrap_or_default()
-    }
-
-    /// What a job's blocks come to, with the regions that back them.
-    pub(crate) fn stats(&self, job: JobKey, blocks: Stats) -> Stats {
-        let account = self.accounts.get(&job);
-        account.map_or(blocks, |account| account.stats(blocks, self.region()))
     }
 
     /// A job's name; none for one that has gone.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::types::report::Held;
+use crate::types::report::Holder;
 use crate::types::sync::Arc;
 use crate::types::units::{Addr, Bytes};
 
@@ -26,9 +26,6 @@ pub enum PoolError<E> {
         /// The device's granularity.
         granularity: Bytes,
     },
-    /// The device cannot map one piece of memory at several addresses
-    /// ([`Features::ALIASES`](crate::Features::ALIASES)), which a pool needs.
-    NoAliases,
     /// The device refused.
     Device(E),
 }
@@ -139,16 +136,6 @@ pub struct Shortage {
     /// What is nobody's. It may be refused all the same where granting it could leave all jobs
     /// waiting for each other.
     pub free: Bytes,
-}
-
-/// One job's part in an [`OutOfMemory`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// The job.
-    pub job: Arc<str>,
-    /// What is charged to it.
-    pub held: Held,
 }
 
 /// Why memory cannot be had, in full.
@@ -280,9 +267,6 @@ impl<E: fmt::Display> fmt::Display for PoolError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budget(error) => error.fmt(f),
-            Self::NoAliases => {
-                f.write_str("the device cannot map one piece of memory at several addresses")
-            }
             Self::Granularity { granularity } => write!(
                 f,
                 "the device's granularity of {granularity} is no power of two: the backend breaks \
@@ -342,7 +326,7 @@ impl fmt::Display for OutOfMemory {
             "{}; the largest block that fits as it is: {}",
             self.shortage, self.largest_free
         )?;
-        for Holder { job, held } in &self.holders {
+        for Holder { job, held, .. } in &self.holders {
             write!(
                 f,
                 "; {job} holds {} ({} persistent, {} draining)",

@@ -65,7 +65,6 @@ use layout::Entry;
 use pages::Pages;
 use task::Seen;
 
-pub use kept::Planning;
 pub(crate) use layout::Layout;
 pub(crate) use task::PlanTask;
 

@@ -130,8 +130,8 @@ impl Account {
         }
     }
 
-    /// What its blocks come to, with the regions that back them.
-    pub(crate) fn stats(&self, blocks: Stats, region: Bytes) -> Stats {
+    /// The regions that back its blocks, in figures.
+    pub(crate) fn stats(&self, region: Bytes) -> Stats {
         let bytes = |regions: u64| Bytes::new(regions.saturating_mul(region.value()));
         let current = u64::from(self.leased_total()) + u64::from(self.draining);
         let reserved = Counter {
@@ -140,7 +140,7 @@ impl Account {
             allocated: bytes(self.taken),
             freed: bytes(self.taken.saturating_sub(current)),
         };
-        Stats { reserved, ..blocks }
+        Stats { reserved, ..Stats::default() }
     }
 
     pub(super) fn persistent(&self) -> u32 {

@@ -20,7 +20,9 @@ fn a_snapshot_has_the_figures_of_pool_and_jobs() {
     let held = books.ledger.held(one);
     assert_eq!((held.persistent, held.iteration, held.draining), (PAGE, PAGE, PAGE));
     assert_eq!((held.peak, held.total(), job.held), (Bytes::mib(3), Bytes::mib(3), held));
-    let stats = books.ledger.stats(one, crate::Stats::default());
+    assert_eq!(books.ledger.job_snapshot(one), *job);
+    assert_eq!(books.ledger.job_snapshot(99).activity, Activity::Left);
+    let stats = job.stats;
     assert_eq!((stats.reserved.current, stats.reserved.allocated), (Bytes::mib(3), Bytes::mib(3)));
     assert_eq!((&*books.ledger.name(two), &*books.ledger.name(99)), ("b", ""));
     assert!(books.ledger.profile(one).is_none() && books.ledger.profile(99).is_none());
