@@ -1,23 +1,15 @@
 //! Which iterations start: asks the policy about the waiting jobs, in order.
 //!
-//! Jobs are asked by priority, then as the policy orders them, then as they came. The first waiter
-//! has a reservation: jobs behind it may start first only where that does not delay it (EASY
-//! backfilling, Lifka 1995), or where what it needs is kept by a job that does not run. And no waiter
-//! is put behind later ones more than 16 times: then it goes before all that have not been, in the order of
-//! asking.
-//!
-//! Nor is a running iteration that waits for memory passed over for ever, by jobs that come back for
-//! what they have just given up: once 16 iterations have begun meanwhile, none begins until it goes on.
-//!
-//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
-//! were asked for later, and one of each job that asked before it or was passed over as often. Then
-//! it waits for those that run, and for nothing that starts later (I5).
+//! Jobs are asked by priority, then as the policy orders them, then as they came; but first whoever has
+//! been passed over too often ([`fairness`](super::fairness)). The first waiter has a reservation: jobs
+//! behind it may start first only where that does not delay it (EASY backfilling, Lifka 1995), or where
+//! what it needs is kept by a job that does not run.
 
 use alloc::vec::Vec;
 
 use super::Ledger;
 use super::account::Account;
-use super::queue::{MOST_BYPASSES, Obstacle, Queue};
+use super::queue::{Obstacle, Queue};
 use super::run::Phase;
 use crate::types::JobKey;
 use crate::types::units::{Progress, Regions};
@@ -112,43 +104,6 @@ impl Ledger {
         let before = self.finishing(None);
         let all = after.contains(&job) && before.iter().all(|one| after.contains(one));
         (!all).then_some(Obstacle::Running)
-    }
-
-    /// Whether nothing is to start for now: a running iteration has waited for memory while as many
-    /// others began as a job may be passed over by, and what it waits for may still come back. If it
-    /// could have it and does not ask, nobody waits for that.
-    fn makes_way(&mut self) -> bool {
-        let starves = |account: &Account| {
-            account.stall.as_ref().is_some_and(|stall| stall.bypassed >= MOST_BYPASSES)
-        };
-        if !self.accounts.values().any(starves) {
-            return false;
-        }
-        let returns = |account: &Account| account.is_running() || account.draining > 0;
-        let returning = self.accounts.values().filter(|account| returns(account)).count();
-        let mut makes_way = false;
-        for account in self.accounts.values_mut() {
-            let others = returning - usize::from(returns(account));
-            let Some(stall) =
-                account.stall.as_mut().filter(|stall| stall.bypassed >= MOST_BYPASSES)
-            else {
-                continue;
-            };
-            if others > 0 {
-                makes_way = true;
-            } else {
-                // It could have had it.
-                stall.bypassed = 0;
-            }
-        }
-        makes_way
-    }
-
-    /// An iteration has begun: notes it for those that wait for memory.
-    fn bypass_stalled(&mut self) {
-        for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
-            stall.bypassed = stall.bypassed.saturating_add(1);
-        }
     }
 
     pub(super) fn set_phase(&mut self, job: JobKey, phase: Phase) {

@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use super::account::Account;
+use super::fairness::Bypasses;
 use super::run::Phase;
 use crate::learn::predictor::{Peak, Predictor, Rollback};
 use crate::learn::signature::{Mark, Signature};
@@ -44,7 +45,7 @@ impl Ledger {
                 self.check_fits(job)?;
                 self.set_phase(job, Phase::Waiting(None));
                 if let Some(account) = self.accounts.get_mut(&job) {
-                    account.bypassed = 0;
+                    account.bypassed = Bypasses::default();
                 }
                 self.waiting.push_back(job);
                 self.told = None;

@@ -27,6 +27,7 @@ mod admission;
 mod banker;
 mod budget;
 mod denial;
+mod fairness;
 mod fences;
 mod first_wave;
 mod iteration;

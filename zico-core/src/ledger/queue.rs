@@ -3,13 +3,11 @@
 use alloc::vec::Vec;
 
 use super::Ledger;
+use super::fairness::Bypasses;
 use crate::policy::{Policy, Tenant, Verdict, View};
 use crate::types::JobKey;
 use crate::types::report::Activity;
 use crate::types::units::{Regions, Ticks};
-
-/// A waiting job is bypassed by so many that have asked later, and by no more.
-pub(super) const MOST_BYPASSES: u32 = 16;
 
 /// One who waits.
 #[derive(Clone, Copy)]
@@ -19,7 +17,7 @@ pub(super) struct Waiter {
     /// Its place in the order of asking.
     pub(super) arrival: usize,
     /// How often a job that asked later was put before it.
-    pub(super) bypassed: u32,
+    pub(super) bypassed: Bypasses,
     /// What the policy says of it.
     pub(super) verdict: Verdict,
     /// What keeps it from starting, whatever the policy says.
@@ -56,7 +54,8 @@ impl Queue {
             self.jobs.push(account.tenant());
         }
         for (arrival, key) in ledger.waiting.iter().enumerate() {
-            let bypassed = ledger.accounts.get(key).map_or(0, |account| account.bypassed);
+            let bypassed =
+                ledger.accounts.get(key).map_or_else(Bypasses::default, |account| account.bypassed);
             if let Ok(job) = self.keys.binary_search(key) {
                 let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
                 self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle });
@@ -96,15 +95,11 @@ impl Queue {
     fn sort(&mut self, policy: &dyn Policy) {
         let jobs = &self.jobs;
         self.waiters.sort_unstable_by(|one, other| {
-            let overdue = |waiter: &Waiter| waiter.bypassed >= MOST_BYPASSES;
             let by_rank = || {
                 let (a, b) = (&jobs[one.job], &jobs[other.job]);
                 b.priority.cmp(&a.priority).then_with(|| policy.order(a, b))
             };
-            let ranked = match (overdue(one), overdue(other)) {
-                (false, false) => by_rank(),
-                (one, other) => other.cmp(&one),
-            };
+            let ranked = one.bypassed.order(other.bypassed).unwrap_or_else(by_rank);
             ranked.then(one.arrival.cmp(&other.arrival))
         });
     }
@@ -128,7 +123,7 @@ impl Queue {
         self.jobs[waiter.job].activity = Activity::Running;
         if place == 0 {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
-            earlier.for_each(|other| other.bypassed = other.bypassed.saturating_add(1));
+            earlier.for_each(|other| other.bypassed.add());
         }
     }
 

@@ -5,6 +5,7 @@ mod claim;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::fairness::Bypasses;
 use super::first_wave::FirstWave;
 use super::pages::{Moment, Pages};
 use super::run::{Phase, Run, Stall};
@@ -60,7 +61,7 @@ pub(crate) struct Account {
     /// It has been there for longer than others have patience.
     still: bool,
     /// How often it was put behind jobs that had asked later, since it has waited.
-    pub(super) bypassed: u32,
+    pub(super) bypassed: Bypasses,
     /// How long its iterations have taken, waiting left out.
     pub(super) served: Ticks,
     /// What its next or running iteration is expected to do.
@@ -102,7 +103,7 @@ impl Account {
             first_wave: FirstWave::default(),
             seen: None,
             still: false,
-            bypassed: 0,
+            bypassed: Bypasses::default(),
             served: Ticks::ZERO,
             predictor: Predictor::of(terms.declared),
             iterations: 0,
@@ -294,7 +295,7 @@ impl Account {
     /// It was denied so many regions.
     pub(super) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
         let at = self.pulse.progress();
-        let new = Stall { since: now, epoch, asked, at, bypassed: 0 };
+        let new = Stall { since: now, epoch, asked, at, bypassed: Bypasses::default() };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
     }
