@@ -22,22 +22,12 @@ use crate::types::pulse::Pulse;
 use crate::types::report::{Activity, BudgetStatus, Snapshot};
 use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex, Ordering};
+use crate::types::tuning::{
+    ADDRESSES_PER_BYTE, LARGE_REGIONS, MOST_REGIONS_UNTOLD, PATIENCE, SMALL_REGIONS,
+};
 use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::Waiting;
 use crate::types::zone::Zone;
-
-/// An arena's address range over the device's memory, which no budget exceeds.
-const SPREAD: u64 = 2;
-/// Regions whose size is not given are the largest of these, in order: what the device maps at least; a part
-/// of the budget within 2 MiB, which CUDA maps at least ...
-const SMALL: (u64, Bytes) = (1 << 11, Bytes::mib(2));
-/// ... a smaller part within 4 MiB: half as many calls of the device for large blocks, while small jobs hold
-/// at most 2% more than their blocks, and with 8 MiB 4% (docs/results.md) ...
-const LARGE: (u64, Bytes) = (1 << 14, Bytes::mib(4));
-/// ... and what leaves no more regions than this: an entry of the books takes some hundred bytes.
-const CHOSEN_REGIONS: u64 = 1 << 17;
-/// How long others wait for a job that is between iterations and does nothing.
-const PATIENCE: Ticks = Ticks::millis(60_000);
 
 /// How a pool is to be.
 pub struct PoolConfig {
@@ -106,9 +96,9 @@ impl PoolConfig {
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
         let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
-        let fair = part(SMALL).at_least(part(LARGE));
-        let least =
-            power(self.budget.value().saturating_sub(1) / CHOSEN_REGIONS * 2).at_least(granularity);
+        let fair = part(SMALL_REGIONS).at_least(part(LARGE_REGIONS));
+        let least = power(self.budget.value().saturating_sub(1) / MOST_REGIONS_UNTOLD * 2)
+            .at_least(granularity);
         self.region.unwrap_or(fair.at_least(least))
     }
 }
@@ -167,7 +157,7 @@ impl<D: Device> Pool<D> {
         // A stream that takes no event would hold up what the job gives up for ever.
         shared.device.record(stream).map_err(JoinError::Device)?;
         let capacity = shared.device.caps().capacity.value();
-        let len = Bytes::new(capacity.saturating_mul(SPREAD));
+        let len = Bytes::new(capacity.saturating_mul(ADDRESSES_PER_BYTE));
         let len = len.round_up(shared.region).unwrap_or(len);
         let ranges = self.reserve(len).map_err(JoinError::Device)?;
         let base = |zone: Zone| shared.device.base(&ranges[zone.index()]);

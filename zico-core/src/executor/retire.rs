@@ -6,9 +6,7 @@ use super::Shared;
 use crate::ledger::{AT_A_TIME, Departed, Excess, Retired};
 use crate::types::device::{Device, Refused};
 use crate::types::sync::Arc;
-
-/// So many regions are taken out of use at a time.
-const RETIRED_AT_A_TIME: usize = 64;
+use crate::types::tuning::RETIRED_AT_A_TIME;
 
 impl<D: Device> Shared<D> {
     /// Destroys free regions, those first that are in use least, until no more than `target` are

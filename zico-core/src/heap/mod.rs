@@ -22,6 +22,7 @@ use crate::types::pulse::Pulse;
 use crate::types::report::JobSnapshot;
 use crate::types::stats::{LiveBlock, Stats};
 use crate::types::sync::Arc;
+use crate::types::tuning::STREAMS_KNOWN;
 use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
@@ -39,9 +40,6 @@ struct Note<S> {
     /// Other streams than the job's own whose work uses the block.
     streams: Vec<S>,
 }
-
-/// So many streams are remembered to be known to the device.
-const STREAMS_KNOWN: usize = 64;
 
 pub(crate) struct JobHeap<D: Device> {
     placement: Placement,

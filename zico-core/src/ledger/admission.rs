@@ -12,10 +12,8 @@ use super::account::Account;
 use super::queue::{Obstacle, Queue};
 use super::run::Phase;
 use crate::types::JobKey;
+use crate::types::tuning::LOOKS_PER_ITERATION;
 use crate::types::units::{Progress, Regions};
-
-/// Waiting jobs are looked at again at most so often in an iteration of another job.
-const STRIDES: u32 = 1024;
 
 impl Ledger {
     /// Admits every waiting job that may start now, in order.
@@ -128,7 +126,7 @@ impl Ledger {
                 let (profile, progress) = (account.predictor.profile()?, account.progress());
                 let hoped = profile.position(progress).saturating_add(soonest);
                 // Some way ahead at least: looking again at once shows nothing new.
-                let stride = Progress::new(profile.operations().value() / STRIDES + 1);
+                let stride = Progress::new(profile.operations().value() / LOOKS_PER_ITERATION + 1);
                 Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
             });
             account.pulse.watch(watch.unwrap_or(Progress::MAX));

@@ -11,10 +11,8 @@ use super::account::Account;
 use super::banker::least_free;
 use super::{AT_A_TIME, Ledger};
 use crate::types::error::BudgetError;
+use crate::types::tuning::MOST_REGIONS;
 use crate::types::units::Bytes;
-
-/// The most regions that a budget is divided into: the books have an entry for each.
-const MOST_REGIONS: u64 = 1 << 20;
 
 /// How many regions of a size a budget is divided into.
 pub(crate) fn regions_of(asked: Bytes, region: Bytes, capacity: Bytes) -> Result<u32, BudgetError> {

@@ -15,9 +15,7 @@ use core::cmp::Ordering;
 
 use super::Ledger;
 use super::account::Account;
-
-/// One that waits is passed over by so many, and by no more.
-const MOST: u32 = 16;
+use crate::types::tuning::MOST_BYPASSES;
 
 /// By how many one that waits has been passed over, since it has waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +29,7 @@ impl Bypasses {
 
     /// Nobody may be put before it any more.
     pub(super) const fn is_overdue(self) -> bool {
-        self.0 >= MOST
+        self.0 >= MOST_BYPASSES
     }
 
     /// Who goes first: whoever is overdue. None where the rank decides: neither is.

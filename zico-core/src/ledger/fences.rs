@@ -11,13 +11,9 @@ use super::pages::Moment;
 use super::region::{Place, RegionTable, State};
 use super::{AT_A_TIME, Ledger};
 use crate::types::JobKey;
+use crate::types::tuning::{BATCH_BYTES, BATCH_REGIONS};
 use crate::types::units::Ticks;
 use crate::types::zone::Zone;
-
-/// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
-const BATCH_BYTES: u64 = 8 << 20;
-/// ... or this many entries, so that a batch of regions that come and go stays small.
-const BATCH_REGIONS: usize = 64;
 
 impl Ledger {
     /// Takes back pages that an arena has emptied.

@@ -11,10 +11,8 @@
 //! that no first step has, or when the job has done nothing for as long as the pool has patience. What it
 //! holds then is what it keeps, for good.
 
+use crate::types::tuning::FIRST_WAVE;
 use crate::types::units::Progress;
-
-/// The first step of a job has fewer operations.
-const MOST_OPERATIONS: Progress = Progress::new(1 << 16);
 
 /// What a job has allocated before its first iteration.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +67,7 @@ impl FirstWave {
 
     /// Looks at a job that has come so far, and may stand still. Whether all this has lapsed just now.
     pub(crate) fn look(&mut self, progress: Progress, still: bool) -> bool {
-        self.lapsed |= self.is_open() && (still || progress >= MOST_OPERATIONS);
+        self.lapsed |= self.is_open() && (still || progress >= FIRST_WAVE);
         self.lapsed
     }
 }

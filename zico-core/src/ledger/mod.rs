@@ -45,6 +45,7 @@ mod run;
 mod shortage;
 mod waits;
 
+pub(crate) use crate::types::tuning::AT_A_TIME;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -66,10 +67,6 @@ pub(crate) use lease::{Denied, Done, WorkOrder};
 pub(crate) use leaving::Departed;
 pub(crate) use region::Place;
 pub(crate) use retire::{Excess, Retired};
-
-/// The most regions or pages that are looked at while the lock is held, where a call has to do with any
-/// number of them.
-pub(crate) const AT_A_TIME: usize = 1024;
 
 /// A region is mapped at a place.
 pub(crate) type Mapped = (Place, usize);

@@ -22,13 +22,8 @@ use alloc::vec::Vec;
 use super::Ledger;
 use super::region::{RegionTable, State};
 use crate::types::JobKey;
+use crate::types::tuning::{REGIONS_COMPARED, SORTS_OF_PAGES};
 use crate::types::want::Want;
-
-/// Beside as many as there are pages, the most free regions that are looked at for the best.
-const LOOKED_AT: usize = 64;
-
-/// So many sorts of pages, by when they are in use, are looked at apart.
-const MOST_SORTS: usize = 64;
 
 /// One page of a grant.
 #[derive(Clone, Copy)]
@@ -179,7 +174,7 @@ impl Ledger {
             sorts += 1;
             let parts = rest[0].1;
             let alike = rest.partition_point(|&(_, other)| other == parts);
-            let alike = if sorts < MOST_SORTS { alike } else { rest.len() };
+            let alike = if sorts < SORTS_OF_PAGES { alike } else { rest.len() };
             let (pages, others) = rest.split_at(alike);
             let got = self.best_of(supply(&self.regions), job, pages, backings, chosen);
             left.extend_from_slice(&pages[got..]);
@@ -205,7 +200,7 @@ impl Ledger {
                 Candidate { clash: (own & parts).count_ones(), others, region }
             })
         };
-        let some = supply.filter_map(candidate).take(pages.len().saturating_add(LOOKED_AT));
+        let some = supply.filter_map(candidate).take(pages.len().saturating_add(REGIONS_COMPARED));
         let mut best: Vec<Candidate> = some.collect();
         if pages.len() < best.len() {
             best.select_nth_unstable(pages.len());

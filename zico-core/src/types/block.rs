@@ -1,13 +1,11 @@
 //! What a job asks for, and the handle of what it gets.
 
+pub(crate) use crate::types::tuning::GRANULE;
 use core::fmt;
 
 use crate::types::lifetime::Lifetime;
 use crate::types::units::{Addr, Bytes};
 use crate::types::zone::Zone;
-
-/// Every block's size is rounded up to a multiple of this, and every address is one.
-pub(crate) const GRANULE: u64 = 512;
 
 /// Where a block is in its arena or plan, by number. It stays the same while the block lives.
 pub(crate) type Slot = u32;

@@ -8,15 +8,8 @@ use crate::heap::compact::OptionalU32;
 use crate::heap::history::Past;
 use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
+use crate::types::tuning::{ONE_PLAN_FROM, PLAN_STEPS};
 use zico_plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
-
-/// What fast plans take at most, in steps for each block and binary digit of their number: all 44
-/// of them for lifetimes as iterations have them, of which resnet50 needs 25, and the other
-/// recorded ones three.
-pub(super) const PLANS: u64 = 320;
-
-/// An iteration of more allocations gets the first plan that there is.
-const MANY: usize = 1 << 14;
 
 /// Why an iteration gets no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +119,7 @@ impl Entry {
 impl Layout {
     /// Plans an iteration of these allocations, with few regions of `page` bytes in use over time.
     ///
-    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLANS`] for the plans, 170
+    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLAN_STEPS`] for the plans, 170
     /// to measure the regions of ten, and 90 for gaps, for each slot and binary digit of their
     /// number. A fast plan for which there is no work left is not made, and the exact search is for
     /// those who have time.
@@ -138,11 +131,11 @@ impl Layout {
         let in_turn = needs.iter().filter(|need| need.life == LiveRange::Alternating);
         blocks.extend(in_turn.map(|need| need.block(0, all)));
         let mut planner = Planner::new(&blocks)?;
-        let plan = if needs.len() > MANY {
+        let plan = if needs.len() > ONE_PLAN_FROM {
             planner.first()
         } else {
             planner = planner.regions(Some(page));
-            planner.fast(Work::new(sorting(blocks.len()).saturating_mul(PLANS)))
+            planner.fast(Work::new(sorting(blocks.len()).saturating_mul(PLAN_STEPS)))
         };
         let plan = plan.ok_or(NoPlan::TooLong)?;
         // All that keeps blocks apart rests on this.

@@ -18,13 +18,11 @@ use crate::types::pulse::Pulse;
 use crate::types::report::{Activity, Held};
 use crate::types::stats::{Counter, Stats};
 use crate::types::sync::Arc;
+use crate::types::tuning::CARRIED_PART;
 use crate::types::units::{Bytes, Progress, Regions, Ticks};
 use crate::types::zone::Zone;
 
 pub(super) use claim::{Blame, Stake};
-
-/// A detected iteration has not ended while the job holds more than this part of what it has held at most.
-const CARRIED_PARTS: u32 = 64;
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
 pub(crate) struct Batch {
@@ -216,7 +214,7 @@ impl Account {
     /// next to nothing.
     pub(crate) fn may_turn(&self) -> bool {
         let most = self.peak_leased.saturating_sub(self.persistent());
-        self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
+        self.is_running() && self.ephemeral() <= most / CARRIED_PART
     }
 
     pub(super) fn is_running(&self) -> bool {

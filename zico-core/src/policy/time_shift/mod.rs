@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use super::{Policy, Tenant, Verdict, View};
 use crate::learn::profile::Profile;
 use crate::types::report::Activity;
+use crate::types::tuning::SHORT_ITERATION;
 use crate::types::units::{Regions, Ticks};
 use sum::Sum;
 
@@ -30,9 +31,6 @@ pub enum Aim {
     /// waits for that, even where it fits.
     Fairness,
 }
-
-/// An iteration is short beside one that takes so many times as long.
-const MANY: u64 = 8;
 
 /// Start at the first moment from which all waves fit together (the default).
 ///
@@ -177,7 +175,8 @@ impl TimeShift {
         let mut kept = Regions::ZERO;
         for (job, tenant) in view.others() {
             let Some(profile) = measured(tenant) else { continue };
-            let is_short = profile.length().value().saturating_mul(MANY) <= own.length().value();
+            let is_short =
+                profile.length().value().saturating_mul(SHORT_ITERATION) <= own.length().value();
             let more = kept.saturating_add(profile.expected_peak());
             if is_short && more <= left {
                 (self.aside[job], kept) = (true, more);

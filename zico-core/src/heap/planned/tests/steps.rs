@@ -1,8 +1,9 @@
 //! What planning takes, in steps.
 
 use super::super::gaps;
-use super::super::layout::{Need, PLANS};
+use super::super::layout::Need;
 use super::*;
+use crate::types::tuning::PLAN_STEPS;
 use zico_plan::{Block, Planner, Work, sorting};
 
 /// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a
@@ -32,7 +33,7 @@ fn random_lifetimes_are_planned_within_a_bound() {
     for (n, live) in [(1000, 125), (2000, 250), (4000, 500), (8000, 1000)] {
         let needs: Vec<Need> = at_random(n, live).iter().map(need).collect();
         let layout = Layout::new(&needs, PAGE).unwrap();
-        let most = (PLANS + 170 + 90) * sorting(needs.len());
+        let most = (PLAN_STEPS + 170 + 90) * sorting(needs.len());
         assert!(layout.steps <= most, "{n}: {} steps are more than {most}", layout.steps);
         assert!(layout.height < layout.lower_bound * 6 / 5);
     }
@@ -105,7 +106,7 @@ fn recorded_iterations_are_planned_at_their_bounds() {
         let all = zico_mock::bundled::open(name).unwrap().repeating().blocks;
         let blocks: Vec<Block> =
             all.iter().map(|b| Block::new(b.lower, b.upper, b.size).aligned(b.align)).collect();
-        let work = PLANS * sorting(blocks.len());
+        let work = PLAN_STEPS * sorting(blocks.len());
         let plan = Planner::new(&blocks).unwrap().fast(Work::new(work)).unwrap();
         assert_eq!(plan.height, plan.lower_bound, "{name}");
         // There is some room left for iterations that are harder.
