@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use super::Ledger;
 use super::account::Account;
+use super::fairness::Bypasses;
 use super::queue::{Obstacle, Queue};
 use super::run::Phase;
 use crate::types::JobKey;
@@ -102,6 +103,36 @@ impl Ledger {
         let before = self.finishing(None);
         let all = after.contains(&job) && before.iter().all(|one| after.contains(one));
         (!all).then_some(Obstacle::Running)
+    }
+
+    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what it
+    /// waits for may still come back. If it could have it and does not ask, nobody waits for that: it
+    /// counts anew.
+    fn makes_way(&mut self) -> bool {
+        let is_overdue =
+            |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
+        if !self.accounts.values().any(is_overdue) {
+            return false;
+        }
+        let returns = |account: &Account| account.is_running() || account.draining > 0;
+        let returning = self.accounts.values().filter(|account| returns(account)).count();
+        let mut makes_way = false;
+        for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
+            let others = returning - usize::from(returns(account));
+            if others > 0 {
+                makes_way = true;
+            } else if let Some(stall) = &mut account.stall {
+                stall.bypassed = Bypasses::default();
+            }
+        }
+        makes_way
+    }
+
+    /// An iteration has begun: before those that wait for memory.
+    fn bypass_stalled(&mut self) {
+        for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
+            stall.bypassed.add();
+        }
     }
 
     pub(super) fn set_phase(&mut self, job: JobKey, phase: Phase) {

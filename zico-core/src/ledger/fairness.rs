@@ -13,8 +13,6 @@
 
 use core::cmp::Ordering;
 
-use super::Ledger;
-use super::account::Account;
 use crate::types::tuning::MOST_BYPASSES;
 
 /// By how many one that waits has been passed over, since it has waited.
@@ -36,38 +34,6 @@ impl Bypasses {
     pub(super) fn order(self, other: Self) -> Option<Ordering> {
         let overdue = (self.is_overdue(), other.is_overdue());
         (overdue != (false, false)).then(|| overdue.1.cmp(&overdue.0))
-    }
-}
-
-impl Ledger {
-    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what it
-    /// waits for may still come back. If it could have it and does not ask, nobody waits for that: it
-    /// counts anew.
-    pub(super) fn makes_way(&mut self) -> bool {
-        let is_overdue =
-            |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
-        if !self.accounts.values().any(is_overdue) {
-            return false;
-        }
-        let returns = |account: &Account| account.is_running() || account.draining > 0;
-        let returning = self.accounts.values().filter(|account| returns(account)).count();
-        let mut makes_way = false;
-        for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
-            let others = returning - usize::from(returns(account));
-            if others > 0 {
-                makes_way = true;
-            } else if let Some(stall) = &mut account.stall {
-                stall.bypassed = Bypasses::default();
-            }
-        }
-        makes_way
-    }
-
-    /// An iteration has begun: before those that wait for memory.
-    pub(super) fn bypass_stalled(&mut self) {
-        for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
-            stall.bypassed.add();
-        }
     }
 }
 

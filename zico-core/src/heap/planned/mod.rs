@@ -45,6 +45,7 @@ mod gaps;
 mod kept;
 mod layout;
 mod pages;
+mod planning;
 mod task;
 mod transfer;
 

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Plan;
-use super::layout::{Layout, LiveRange, Need, NoPlan};
+use super::layout::{Layout, LiveRange, Need};
+use super::planning::{NoPlan, plan};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::{History, Past};
 use crate::learn::kinds::{Kind, RecentlyUsed};
@@ -108,7 +109,7 @@ impl PlanTask {
     /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
     pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
         let Self { needs, kind, times, too_long } = self;
-        let plan = Layout::new(&needs, page);
+        let plan = plan(&needs, page);
         if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
             too_long.fetch_add(1, Ordering::Relaxed);
         }

@@ -2,6 +2,7 @@
 
 use super::super::gaps;
 use super::super::layout::Need;
+use super::super::planning::plan;
 use super::*;
 use crate::types::tuning::PLAN_STEPS;
 use zico_plan::{Block, Planner, Work, sorting};
@@ -32,7 +33,7 @@ fn need(block: &Block) -> Need {
 fn random_lifetimes_are_planned_within_a_bound() {
     for (n, live) in [(1000, 125), (2000, 250), (4000, 500), (8000, 1000)] {
         let needs: Vec<Need> = at_random(n, live).iter().map(need).collect();
-        let layout = Layout::new(&needs, PAGE).unwrap();
+        let layout = plan(&needs, PAGE).unwrap();
         let most = (PLAN_STEPS + 170 + 90) * sorting(needs.len());
         assert!(layout.steps <= most, "{n}: {} steps are more than {most}", layout.steps);
         assert!(layout.height < layout.lower_bound * 6 / 5);
@@ -56,7 +57,7 @@ fn wide(half: u64) -> Layout {
     let small = (0..half).map(|i| Block::new(i, half, PAGE));
     let wide = (half..2 * half).map(|i| Block::new(i, i + 1, half * PAGE));
     let needs: Vec<Need> = small.chain(wide).map(|block| need(&block)).collect();
-    Layout::new(&needs, PAGE).unwrap()
+    plan(&needs, PAGE).unwrap()
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn pages_of_gaps_are_counted() {
 fn pages_that_lie_in_the_same_blocks_count_as_one() {
     let spent = |page: u64| {
         let needs: Vec<Need> = at_random(500, 20).iter().map(need).collect();
-        let mut layout = Layout::new(&needs, PAGE).unwrap();
+        let mut layout = plan(&needs, PAGE).unwrap();
         for entry in &mut layout.entries {
             (entry.start, entry.size) = (entry.start * 1000, entry.size * 1000);
         }
@@ -92,7 +93,7 @@ fn pages_that_lie_in_the_same_blocks_count_as_one() {
 fn the_peak_is_the_same_however_it_is_found() {
     for (n, live) in [(50, 5), (300, 40), (1000, 300)] {
         let needs: Vec<Need> = at_random(n, live).iter().map(need).collect();
-        let mut layout = Layout::new(&needs, PAGE).unwrap();
+        let mut layout = plan(&needs, PAGE).unwrap();
         let peak = layout.peak;
         layout.peak = 0;
         gaps::close(&mut layout, PAGE.trailing_zeros(), &mut Work::new(0));
