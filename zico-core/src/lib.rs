@@ -33,6 +33,7 @@
 //! * `pool`: the handles of a pool.
 //! * `job`: what a tenant holds; allocations that missed, waiting, iterations nobody marks.
 //! * `executor`: the only code that calls the device for the pool, holding no lock.
+//! * [`broker`]: the ledger for jobs of several processes, as a state machine.
 //! * `ledger`: pure books behind one lock; answers a request for memory with a work order.
 //! * [`policy`]: when an iteration may start.
 //! * `heap`: one job's blocks behind the job's lock: arenas and plans.
@@ -83,6 +84,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod broker;
 mod executor;
 mod heap;
 mod job;
@@ -95,14 +97,14 @@ mod types;
 pub use job::{AutoJob, Changed, Job};
 pub use learn::detector::Detector;
 pub use learn::profile::{Profile, Step};
-pub use pool::{Pool, PoolConfig};
+pub use pool::{Pool, PoolConfig, WeakPool};
 pub use types::JobId;
 pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
 pub use types::device::{Caps, Class, Device, DeviceError, Passed, Refused};
 pub use types::error::{
-    AllocError, BeginError, BudgetError, FreeError, JoinError, NotRunning, OutOfMemory, PoolError,
-    Shortage, UseError,
+    AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NotRunning,
+    OutOfMemory, PoolError, Shortage, UseError,
 };
 pub use types::lifetime::Lifetime;
 pub use types::report::{

@@ -9,9 +9,11 @@ mod memory;
 mod streams;
 
 use core::fmt;
+use std::time::Duration;
 
 use zico_core::{Class, Device, DeviceError, Ticks};
 use zico_mock::{Faulty, MockDevice, MockStream, Utilisation};
+use zico_node::host::{HostConfig, HostDevice, HostStream};
 
 /// What the suite needs beyond [`Device`]: streams, and work for them.
 pub trait Workload: Device {
@@ -51,6 +53,28 @@ impl Workload for MockDevice {
 
     fn finish(&self) {
         self.run_until_idle();
+    }
+}
+
+impl Workload for HostDevice {
+    fn idle_stream(&self) -> HostStream {
+        self.add_stream()
+    }
+
+    fn foreign_stream(&self) -> Option<HostStream> {
+        HostDevice::new(HostConfig::new()).ok().map(|other| other.add_stream())
+    }
+
+    fn enqueue(&self, stream: HostStream, time: Ticks) {
+        must(self.launch(stream, time), "a launch");
+    }
+
+    fn pass(&self, time: Ticks) {
+        std::thread::sleep(Duration::from_nanos(time.value()));
+    }
+
+    fn finish(&self) {
+        self.synchronize();
     }
 }
 

@@ -5,24 +5,9 @@ use super::account::Account;
 use crate::learn::profile::Profile;
 use crate::types::JobId;
 use crate::types::JobKey;
-use crate::types::report::{BudgetStatus, Held, Holder, JobSnapshot, Snapshot};
+use crate::types::report::{BudgetStatus, Holder, JobSnapshot, Snapshot};
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Regions};
-
-impl Account {
-    /// All but what the job itself knows of its blocks.
-    fn snapshot(&self, job: JobKey, region: Bytes) -> JobSnapshot {
-        JobSnapshot {
-            name: self.name.clone(),
-            activity: self.activity(),
-            held: self.held(region),
-            stats: self.stats(region),
-            iterations: self.iterations,
-            claim: self.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
-            ..JobSnapshot::gone(JobId(job))
-        }
-    }
-}
 
 impl Ledger {
     /// The size of a region.
@@ -37,21 +22,31 @@ impl Ledger {
 
     /// All but what the jobs themselves know of their blocks.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let region = self.region();
-        let job = |(&key, account): (&JobKey, &Account)| account.snapshot(key, region);
         Snapshot {
             budget: self.budget(),
             held: self.bytes(self.created() as u64),
             free: self.bytes((self.regions.idle_count() + self.retiring) as u64),
             counts: self.counts,
-            jobs: self.accounts.iter().map(job).collect(),
+            jobs: self.accounts.iter().map(|(&job, account)| self.job_of(job, account)).collect(),
         }
     }
 
-    /// The same of one job. Of one that has gone there is nothing to say.
-    pub(crate) fn job_snapshot(&self, job: JobKey) -> JobSnapshot {
-        let snapshot = self.accounts.get(&job).map(|account| account.snapshot(job, self.region()));
-        snapshot.unwrap_or_else(|| JobSnapshot::gone(JobId(job)))
+    /// The same of one job, if it is there.
+    pub(crate) fn job(&self, job: JobKey) -> Option<JobSnapshot> {
+        Some(self.job_of(job, self.accounts.get(&job)?))
+    }
+
+    fn job_of(&self, job: JobKey, account: &Account) -> JobSnapshot {
+        let region = self.region();
+        JobSnapshot {
+            name: account.name.clone(),
+            activity: account.activity(),
+            held: account.held(region),
+            stats: account.stats(region),
+            iterations: account.iterations,
+            claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
+            ..JobSnapshot::gone(JobId(job))
+        }
     }
 
     /// A job and what is charged to it.
@@ -62,16 +57,6 @@ impl Ledger {
             activity: account.activity(),
             held: account.held(self.region()),
         }
-    }
-
-    /// What is charged to a job.
-    pub(crate) fn held(&self, job: JobKey) -> Held {
-        self.accounts.get(&job).map(|account| account.held(self.region())).unwrap_or_default()
-    }
-
-    /// A job's name; none for one that has gone.
-    pub(crate) fn name(&self, job: JobKey) -> Arc<str> {
-        self.accounts.get(&job).map_or_else(|| "".into(), |account| account.name.clone())
     }
 
     /// What a job's next or running iteration is expected to take.

@@ -55,6 +55,15 @@ pub(crate) const REGIONS_COMPARED: usize = 64;
 /// above the bound that `Job::alloc` states.
 pub(crate) const SORTS_OF_PAGES: usize = 64;
 
+// A broker.
+
+/// Jobs of one broker. More are turned away. Chosen: a decision costs O(jobs log jobs).
+pub(crate) const MOST_JOBS: u32 = 1024;
+/// Jobs of one client of a broker: one that goes mad leaves the others room. Chosen.
+pub(crate) const MOST_JOBS_OF_A_CLIENT: u32 = 64;
+/// Bytes of a job's name, as it travels. Chosen.
+pub(crate) const LONGEST_JOB_NAME: usize = 128;
+
 // Admission.
 
 /// Bypasses: one that waits is passed over by so many, and by no more. More serves priorities and the

@@ -11,6 +11,7 @@ use broken::{Broken, Defect};
 use zico_conformance::{check_all, checks};
 use zico_core::Bytes;
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation};
+use zico_node::host::{HostConfig, HostDevice};
 
 fn mock() -> MockDevice {
     MockDevice::new(MockConfig::new(Bytes::mib(64))).unwrap()
@@ -43,6 +44,17 @@ fn the_mock_conforms_at_other_granularities() {
 fn a_faulty_device_without_faults_conforms() {
     check_all(|| Faulty::new(mock(), FaultPlan::none()));
     check_all(|| Faulty::new(Faulty::new(mock(), FaultPlan::none()), FaultPlan::none()));
+}
+
+#[test]
+fn host_memory_conforms() {
+    for granularity in [4 << 10, 64 << 10, 2 << 20] {
+        let config =
+            HostConfig::new().granularity(Bytes::new(granularity)).capacity(Bytes::mib(64));
+        check_all(|| HostDevice::new(config).unwrap());
+        let device = HostDevice::new(config).unwrap();
+        check_all(|| Faulty::new(device.clone(), FaultPlan::none()));
+    }
 }
 
 #[test]

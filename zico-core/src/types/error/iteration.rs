@@ -2,10 +2,12 @@
 
 use core::fmt;
 
+use super::BrokerError;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
 
 /// An iteration cannot start.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeginError {
@@ -33,6 +35,8 @@ pub enum BeginError {
     AlreadyRunning,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
+    /// The broker cannot do its part.
+    Broker(BrokerError),
 }
 
 impl fmt::Display for BeginError {
@@ -48,6 +52,7 @@ impl fmt::Display for BeginError {
             }
             Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
             Self::Left => f.write_str("the job has been made to leave"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }
@@ -55,6 +60,7 @@ impl fmt::Display for BeginError {
 impl core::error::Error for BeginError {}
 
 /// An iteration was to end that has not begun.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning;
 

@@ -4,11 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::BrokerError;
 use crate::types::report::Holder;
 use crate::types::sync::Arc;
 use crate::types::units::{Addr, Bytes};
 
 /// Why memory cannot be had: what was asked for, and who has it.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortage {
@@ -59,6 +61,7 @@ impl fmt::Display for Shortage {
 impl core::error::Error for Shortage {}
 
 /// Why memory cannot be had, in full.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutOfMemory {
@@ -140,6 +143,8 @@ pub enum AllocError<E> {
     Left,
     /// The device refused. Nothing has changed; the call can be repeated.
     Device(E),
+    /// The broker cannot do its part. Nothing has changed; the call can be repeated.
+    Broker(BrokerError),
 }
 
 impl<E: fmt::Display> fmt::Display for AllocError<E> {
@@ -165,6 +170,7 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
             }
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }

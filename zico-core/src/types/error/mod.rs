@@ -1,5 +1,6 @@
 //! Why something could not be done, by what the caller can do about it.
 
+mod broker;
 mod iteration;
 mod memory;
 mod pool;
@@ -8,6 +9,7 @@ use core::fmt;
 
 use crate::types::units::Bytes;
 
+pub use broker::BrokerError;
 pub use iteration::{BeginError, NotRunning};
 pub use memory::{AllocError, FreeError, OutOfMemory, Shortage, UseError};
 pub use pool::{BudgetError, JoinError, PoolError};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Exact;
+use super::{BrokerError, Exact};
 use crate::types::units::Bytes;
 
 /// A pool could not be made.
@@ -49,6 +49,7 @@ impl<E: fmt::Display> fmt::Display for PoolError<E> {
 impl<E: core::error::Error + 'static> core::error::Error for PoolError<E> {}
 
 /// A budget that cannot be. One that was in force stays.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetError {
@@ -128,6 +129,8 @@ pub enum JoinError<E> {
     },
     /// The device refused.
     Device(E),
+    /// The broker cannot do its part.
+    Broker(BrokerError),
 }
 
 impl<E: fmt::Display> fmt::Display for JoinError<E> {
@@ -141,6 +144,7 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
                 "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
             ),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }
