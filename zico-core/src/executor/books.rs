@@ -1,7 +1,7 @@
 //! The books of a pool: its own, behind a lock, or a broker's.
 //!
-//! Whatever a handle asks of the books goes through here, so that jobs and the executor are the same
-//! for both.
+//! Whatever a handle asks of the books goes through here, so that jobs and the executor are the
+//! same for both.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -44,8 +44,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Changes the ledger under its lock, and wakes those who wait if that is called for. Nothing, if the
-    /// books are elsewhere.
+    /// Changes the ledger under its lock, and wakes those who wait if that is called for. Nothing,
+    /// if the books are elsewhere.
     #[inline]
     pub(crate) fn ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         let Books::Own(ledger) = &self.books else { return None };
@@ -59,8 +59,8 @@ impl<D: Device> Shared<D> {
         Some(result)
     }
 
-    /// Looks at the ledger, or changes it where nobody is to be woken yet. Nothing, if the books are
-    /// elsewhere.
+    /// Looks at the ledger, or changes it where nobody is to be woken yet. Nothing, if the books
+    /// are elsewhere.
     #[inline]
     pub(crate) fn quietly<T>(&self, look: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         match &self.books {

@@ -128,7 +128,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases the range of a departed arena. Whether it has gone: another thread may be about to use it.
+    /// Releases the range of a departed arena. Whether it has gone: another thread may be about to
+    /// use it.
     pub(super) fn release(&self, job: JobKey, zone: Zone) -> Result<bool, D::Error> {
         let range = self.handles.lock().take_range(job, zone);
         let Some(range) = range else { return Ok(false) };

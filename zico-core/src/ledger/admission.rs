@@ -1,9 +1,9 @@
 //! Which iterations start: asks the policy about the waiting jobs, in order.
 //!
-//! Jobs are asked by priority, then as the policy orders them, then as they came; but first whoever has
-//! been passed over too often ([`fairness`](super::fairness)). The first waiter has a reservation: jobs
-//! behind it may start first only where that does not delay it (EASY backfilling, Lifka 1995), or where
-//! what it needs is kept by a job that does not run.
+//! Jobs are asked by priority, then as the policy orders them, then as they came; but first whoever
+//! has been passed over too often ([`fairness`](super::fairness)). The first waiter has a
+//! reservation: jobs behind it may start first only where that does not delay it (EASY backfilling,
+//! Lifka 1995), or where what it needs is kept by a job that does not run.
 
 use alloc::vec::Vec;
 
@@ -50,12 +50,12 @@ impl Ledger {
         self.queue = queue;
     }
 
-    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit beside
-    /// what the others keep just now, or those that run could not all finish.
+    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit
+    /// beside what the others keep just now, or those that run could not all finish.
     ///
-    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and those
-    /// that keep it, go first. Where all that is in the way is kept by jobs that wait to start themselves,
-    /// one of them starts, and frees it or finds that there is no memory.
+    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and
+    /// those that keep it, go first. Where all that is in the way is kept by jobs that wait to
+    /// start themselves, one of them starts, and frees it or finds that there is no memory.
     fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
         // Alone, it needs at most what there is.
         if self.accounts.len() == 1 {
@@ -105,9 +105,9 @@ impl Ledger {
         (!all).then_some(Obstacle::Running)
     }
 
-    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what it
-    /// waits for may still come back. If it could have it and does not ask, nobody waits for that: it
-    /// counts anew.
+    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
+    /// it waits for may still come back. If it could have it and does not ask, nobody waits for
+    /// that: it counts anew.
     fn makes_way(&mut self) -> bool {
         let is_overdue =
             |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());

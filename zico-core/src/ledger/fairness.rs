@@ -1,15 +1,15 @@
-//! Fairness: nobody who waits is passed over for ever, be it to start an iteration or, within one, for
-//! memory.
+//! Fairness: nobody who waits is passed over for ever, be it to start an iteration or, within one,
+//! for memory.
 //!
-//! Each counts by how many it has been passed over ([`Bypasses`]): one that waits to start, by those
-//! that asked later and were put before it by priority or by the policy; one that waits for memory, by
-//! each iteration that begins, since that may take what the other waits for. After 16 it is *overdue*:
-//! one that waits to start goes before all that are not, in the order of asking; for one that waits for
-//! memory nothing begins until it goes on.
+//! Each counts by how many it has been passed over ([`Bypasses`]): one that waits to start, by
+//! those that asked later and were put before it by priority or by the policy; one that waits for
+//! memory, by each iteration that begins, since that may take what the other waits for. After 16 it
+//! is *overdue*: one that waits to start goes before all that are not, in the order of asking; for
+//! one that waits for memory nothing begins until it goes on.
 //!
-//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
-//! were asked for later, and one of each job that asked before it or was passed over as often. Then it
-//! waits for those that run, and for nothing that starts later (I5).
+//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
+//! that were asked for later, and one of each job that asked before it or was passed over as often.
+//! Then it waits for those that run, and for nothing that starts later (I5).
 
 use core::cmp::Ordering;
 

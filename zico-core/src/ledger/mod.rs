@@ -1,10 +1,10 @@
 //! The pool's books: who has which region, who runs, who waits. Pure state behind one lock.
 //!
-//! The ledger knows no device: memory, mappings and fences are numbers here. It answers a request for
-//! memory with a [`WorkOrder`] that says what the device has to do; the [executor](crate::executor)
-//! carries it out without the lock, and [settles](Ledger::settle) what has been done. Whenever something
-//! has changed that a waiting job may have waited for, the ledger notes that it has to be woken; whoever
-//! lets go of the lock does so ([`Ledger::take_wake`]).
+//! The ledger knows no device: memory, mappings and fences are numbers here. It answers a request
+//! for memory with a [`WorkOrder`] that says what the device has to do; the
+//! [executor](crate::executor) carries it out without the lock, and [settles](Ledger::settle) what
+//! has been done. Whenever something has changed that a waiting job may have waited for, the ledger
+//! notes that it has to be woken; whoever lets go of the lock does so ([`Ledger::take_wake`]).
 //!
 //! | file | what it keeps or decides |
 //! |---|---|
@@ -116,7 +116,8 @@ pub(crate) struct Ledger {
     /// Pages whose mappings are being changed, and whether somebody was refused because of that.
     pinned: u32,
     refused_pinned: bool,
-    /// The epoch in which those who wait were told that nothing can go on, if nobody has gone on since.
+    /// The epoch in which those who wait were told that nothing can go on, if nobody has gone on
+    /// since.
     told: Option<u64>,
     /// Those who wait are to be told of something that has changed.
     wake: bool,
@@ -165,7 +166,8 @@ impl Ledger {
         core::mem::take(&mut self.wake)
     }
 
-    /// Something has changed that lets a denied request be granted, maybe: those who wait ask again.
+    /// Something has changed that lets a denied request be granted, maybe: those who wait ask
+    /// again.
     pub(crate) fn notify(&mut self) {
         self.epoch += 1;
         self.wake = true;

@@ -1,4 +1,5 @@
-//! The admission queue: what the policy is shown, and the order in which it is asked about those who wait.
+//! The admission queue: what the policy is shown, and the order in which it is asked about those
+//! who wait.
 
 use alloc::vec::Vec;
 
@@ -29,7 +30,8 @@ pub(super) struct Waiter {
 pub(super) enum Obstacle {
     /// An iteration that runs has to end first. Nothing starts that would delay this one.
     Running,
-    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for how long.
+    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for
+    /// how long.
     Leftovers,
 }
 
@@ -64,8 +66,8 @@ impl Queue {
     }
 
     /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
-    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for what
-    /// holds a waiter up.
+    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for
+    /// what holds a waiter up.
     pub(super) fn choose(
         &mut self,
         policy: &mut dyn Policy,
@@ -90,8 +92,8 @@ impl Queue {
         })
     }
 
-    /// Whoever has been passed over too often goes first, then the priorities count, then the policy,
-    /// then who has asked first.
+    /// Whoever has been passed over too often goes first, then the priorities count, then the
+    /// policy, then who has asked first.
     fn sort(&mut self, policy: &dyn Policy) {
         let jobs = &self.jobs;
         self.waiters.sort_unstable_by(|one, other| {
@@ -115,9 +117,9 @@ impl Queue {
         (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
     }
 
-    /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
-    /// it was the order that put it before them. One that was let start because it delays nobody has
-    /// passed nobody over.
+    /// The waiter at a place in the queue runs now. It has passed over those who asked before it,
+    /// if it was the order that put it before them. One that was let start because it delays nobody
+    /// has passed nobody over.
     pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;

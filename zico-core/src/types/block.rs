@@ -58,8 +58,9 @@ impl Request {
 }
 
 /// A live allocation: where it is and how large. A plain handle; freeing it twice is an error.
-// Two words of 128 bits, where five fields would be as long: two are passed and returned in registers, more
-// of them in memory, in parts that whoever reads them at once as a whole has to wait for.
+// Two words of 128 bits, where five fields would be as long: two are passed and returned in
+// registers, more of them in memory, in parts that whoever reads them at once as a whole has to
+// wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The address, and the bytes above it.

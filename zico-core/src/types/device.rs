@@ -81,8 +81,9 @@ pub enum Passed {
 /// # Contract
 ///
 /// * Physical memory ([`create`](Self::create)) is reachable only where it is mapped. An address
-///   has at most one mapping; a piece of memory may have several at a time, as with CUDA's virtual memory
-///   management: a region stays mapped wherever it was, and comes back there by book-keeping alone.
+///   has at most one mapping; a piece of memory may have several at a time, as with CUDA's virtual
+///   memory management: a region stays mapped wherever it was, and comes back there by book-keeping
+///   alone.
 /// * Work is enqueued on streams and runs in order within one. An event recorded on a stream has
 ///   passed once all work enqueued on that stream *before* it has finished.
 /// * A range lies within the addresses that [`Addr`] can hold, its end included.
@@ -107,8 +108,8 @@ pub trait Device: Send + Sync {
     /// The device's fixed properties.
     fn caps(&self) -> Caps;
 
-    /// The clock by which profiles are measured and iterations are timed, and by which others lose patience
-    /// with a job that does nothing: it goes on where the device is idle.
+    /// The clock by which profiles are measured and iterations are timed, and by which others lose
+    /// patience with a job that does nothing: it goes on where the device is idle.
     fn now(&self) -> Ticks;
 
     /// Reserves `len` bytes of addresses, starting at a multiple of `align`. `len` is a multiple of

@@ -30,9 +30,9 @@ pub struct Waiting {
     pub job: Arc<str>,
     /// What it waits for.
     pub awaited: Awaited,
-    /// The other jobs that run an iteration, hold what they may still free, or have given up what the
-    /// device has yet to pass, the one that has most first. None where it is only its turn that it waits
-    /// for.
+    /// The other jobs that run an iteration, hold what they may still free, or have given up what
+    /// the device has yet to pass, the one that has most first. None where it is only its turn that
+    /// it waits for.
     pub blockers: Vec<Holder>,
 }
 

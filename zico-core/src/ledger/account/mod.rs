@@ -55,7 +55,8 @@ pub(crate) struct Account {
     pub(super) stall: Option<Stall>,
     /// What it has allocated before its first iteration.
     pub(super) first_wave: FirstWave,
-    /// Between iterations: how far it had come when it was last looked at, and since when it has been there.
+    /// Between iterations: how far it had come when it was last looked at, and since when it has
+    /// been there.
     seen: Option<(Progress, Ticks)>,
     /// It has been there for longer than others have patience.
     still: bool,
@@ -66,8 +67,8 @@ pub(crate) struct Account {
     /// What its next or running iteration is expected to do.
     pub(super) predictor: Predictor,
     pub(super) iterations: u64,
-    /// Regions that have come to persist within iterations without the job's word: what they are for was an
-    /// iteration's own before.
+    /// Regions that have come to persist within iterations without the job's word: what they are
+    /// for was an iteration's own before.
     shifted: i64,
     /// The most that has been charged to the job.
     pub(super) peak: u32,
@@ -211,8 +212,8 @@ impl Account {
         self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch
     }
 
-    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
-    /// next to nothing.
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it
+    /// holds next to nothing.
     pub(crate) fn may_turn(&self) -> bool {
         let most = self.peak_leased.saturating_sub(self.persistent());
         self.is_running() && self.ephemeral() <= most / CARRIED_PART
@@ -247,13 +248,15 @@ impl Account {
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
-    /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
+    /// ones, as far as its profile tells and with the margin that its iterations have shown to
+    /// need.
     pub(super) fn ahead(&self) -> Option<u32> {
         self.predictor.ahead(self.progress())
     }
 
-    /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
-    /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
+    /// Notes by how much the running iteration, which has leased something, exceeds its promise.
+    /// What the first iteration has shown promises nothing yet: it is the one that makes what
+    /// persists.
     pub(super) fn note_excess(&mut self) {
         let promised = self.predictor.promised(self.progress()).filter(|_| self.iterations > 1);
         let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));

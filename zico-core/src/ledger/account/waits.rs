@@ -11,16 +11,16 @@ impl Account {
         self.stall.is_some() && matches!(self.phase, Phase::Running(_))
     }
 
-    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was only
-    /// asking.
+    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was
+    /// only asking.
     pub(in crate::ledger) fn is_denied_at(&self, epoch: u64) -> bool {
         let progress = self.pulse.progress();
         self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
     }
 
-    /// Looks whether a job that others wait for stands still: one between iterations that holds what it may
-    /// free, or one that may start and does not. Whether others need not wait for it since, or a thread of
-    /// it that waits for memory has to ask again, as another one has gone on.
+    /// Looks whether a job that others wait for stands still: one between iterations that holds
+    /// what it may free, or one that may start and does not. Whether others need not wait for it
+    /// since, or a thread of it that waits for memory has to ask again, as another one has gone on.
     pub(in crate::ledger) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
         let progress = self.pulse.progress();
         let asks_again = self.stall.is_some_and(|stall| stall.at != progress);

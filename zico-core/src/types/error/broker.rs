@@ -9,8 +9,8 @@ use crate::types::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// It cannot be reached, and has not come back in time. What the job holds it keeps, and may go on
-    /// with.
+    /// It cannot be reached, and has not come back in time. What the job holds it keeps, and may go
+    /// on with.
     Unreachable,
     /// It has answered what is no answer to what it was asked.
     Confused,

@@ -107,13 +107,14 @@ impl core::error::Error for OutOfMemory {}
 #[non_exhaustive]
 pub enum AllocError<E> {
     /// Not now: other jobs hold what is missing, or the device has yet to pass what was freed. Ask
-    /// again when the pool's generation has changed. A job that has been told so counts as one that waits
-    /// for memory until it allocates or frees again: another may be out of memory meanwhile because nothing
-    /// else can go on.
+    /// again when the pool's generation has changed. A job that has been told so counts as one that
+    /// waits for memory until it allocates or frees again: another may be out of memory meanwhile
+    /// because nothing else can go on.
     Busy(Shortage),
     /// Never, as things stand: the job would need more than the budget leaves beside what the
-    /// others keep, or all jobs wait for each other, what is there serves none of them, and nobody is more
-    /// to blame than this one: first who exceeds its profile, then of whom nothing is known.
+    /// others keep, or all jobs wait for each other, what is there serves none of them, and nobody
+    /// is more to blame than this one: first who exceeds its profile, then of whom nothing is
+    /// known.
     OutOfMemory(Box<OutOfMemory>),
     /// The job would hold more than it may, whatever the others do.
     BeyondCap {
@@ -122,7 +123,8 @@ pub enum AllocError<E> {
         /// What it asks for and what it has.
         shortage: Shortage,
     },
-    /// The alignment is no power of two, or larger than a region; or the size cannot be represented.
+    /// The alignment is no power of two, or larger than a region; or the size cannot be
+    /// represented.
     Invalid {
         /// The bytes asked for.
         bytes: Bytes,

@@ -118,9 +118,9 @@ pub enum JoinError<E> {
         /// The most that the job may hold.
         cap: Bytes,
     },
-    /// What is to be reserved cannot be taken from the jobs that are there: they keep it, need it for
-    /// their iterations, or hold so much just now that they might all come to wait. In the last case
-    /// it helps to try again when an iteration has ended.
+    /// What is to be reserved cannot be taken from the jobs that are there: they keep it, need it
+    /// for their iterations, or hold so much just now that they might all come to wait. In the last
+    /// case it helps to try again when an iteration has ended.
     FloorNotFree {
         /// What is to be reserved.
         floor: Bytes,
