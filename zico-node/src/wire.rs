@@ -48,8 +48,9 @@ pub enum Up {
     /// The memory of a region that the client has from the broker before this one: a descriptor comes with
     /// it. [`Down::Memory`] says whether it is taken in.
     HandIn(u32),
-    /// The client has said all that it has from the broker before this one.
-    Recovered,
+    /// The client has said all that it has from the broker before this one. So many connections to the broker
+    /// its process has in all: each of them says so.
+    Recovered(u32),
 }
 
 /// From the broker to a client.

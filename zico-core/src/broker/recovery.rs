@@ -14,6 +14,12 @@ use crate::types::units::Ticks;
 use crate::types::zone::Zone;
 
 impl<S: Store> Broker<S> {
+    /// Jobs that join are numbered from here on, if none has joined yet. A job keeps its number at the broker
+    /// that comes after this one, so no two brokers may give the same ones.
+    pub fn number_jobs_from(&mut self, first: u64) {
+        self.ledger.reserve_key(first);
+    }
+
     /// There was a broker before this one, whose clients may still hold memory. To be called before any
     /// connects.
     pub fn await_clients(&mut self) {

@@ -10,6 +10,7 @@ use zico_core::{BrokerError, Bytes, JobId};
 use zico_cuda::Share;
 
 use super::connections::Connections;
+use super::links;
 use super::pages::OwnPage;
 use super::wire::{NewLine, Wire};
 use crate::page::SLOTS;
@@ -36,6 +37,7 @@ impl<D: Share> NodeLink<D> {
         welcome: Welcome,
         device: D,
     ) -> Self {
+        links::add(&socket);
         Self { wire, socket, connections, page, welcome, device, slots: Mutex::default() }
     }
 
@@ -90,8 +92,14 @@ impl<D: Share> NodeLink<D> {
         for (&slot, &job) in slots.iter() {
             line.tell(&Up::Slot(job, u8::try_from(slot).unwrap_or(u8::MAX)));
         }
-        line.tell(&Up::Recovered);
+        line.tell(&Up::Recovered(links::of(&self.socket)));
         Ok(notices)
+    }
+}
+
+impl<D> Drop for NodeLink<D> {
+    fn drop(&mut self) {
+        links::remove(&self.socket);
     }
 }
 

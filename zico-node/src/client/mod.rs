@@ -2,6 +2,7 @@
 
 mod connections;
 mod link;
+mod links;
 mod pages;
 mod service;
 mod wire;

@@ -121,6 +121,12 @@ pub enum ServerError {
     Poll(Errno),
 }
 
+/// The milliseconds since 1970, and room for a thousand jobs in each: what no broker before had.
+fn first_number() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0) << 10)
+}
+
 /// The broker of one device. See the [module](self).
 pub struct Server<D: Share> {
     listener: listen::Listener,
@@ -154,6 +160,7 @@ impl<D: Share> Server<D> {
         let region = pool.region_for(caps.granularity);
         let store = DeviceStore::new(device, region);
         let mut broker = pool.broker(caps, store).map_err(ServerError::Pool)?;
+        broker.number_jobs_from(first_number());
         let listener = listen::Listener::bind(&socket, !users.is_empty())?;
         Self::check_descriptors(&broker)?;
         let now = Instant::now();
@@ -362,9 +369,10 @@ impl<D: Share> Server<D> {
                 let jobs = self.broker.jobs(works.client);
                 works.seat(job, slot, &jobs).map_err(End::Fault)
             }
-            (Role::Works(_), Up::Recovered) => {
+            (Role::Works(_), Up::Recovered(connections)) => {
+                session.has_told = true;
                 let pid = session.peer.pid;
-                self.has_told(pid);
+                self.has_told(pid, connections);
                 Ok(())
             }
             (Role::Works(works), Up::Fetch(region)) => {
@@ -474,6 +482,7 @@ impl<D: Share> Server<D> {
         let now = self.now();
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.socket = None;
+        let pid = session.peer.pid;
         match session.client() {
             Some(client) => {
                 session.role = Role::CutOff(client);
@@ -481,7 +490,7 @@ impl<D: Share> Server<D> {
                 if !self.broker.holds(client) {
                     self.broker.gone(client, now);
                     self.sessions.remove(&key);
-                    self.journal.remove(key);
+                    self.is_awaited_still(key, pid);
                 }
             }
             None => drop(self.sessions.remove(&key)),

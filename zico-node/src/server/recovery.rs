@@ -64,14 +64,35 @@ impl<D: Share> Server<D> {
         self.journal.add(key, pid, instead);
     }
 
-    /// A process has told all that it has.
-    pub(super) fn has_told(&mut self, pid: u32) {
-        if let Some(at) = self.awaited.iter().position(|awaited| awaited.pid == pid) {
-            let told = self.awaited.swap_remove(at);
-            // The connection is there still.
-            if !self.sessions.contains_key(&told.key) {
-                self.journal.remove(told.key);
+    /// A connection has gone that may have been one of a process which has yet to tell all: it is waited for
+    /// still.
+    pub(super) fn is_awaited_still(&mut self, key: u64, pid: u32) {
+        let keys = self.awaited.iter().map(|awaited| awaited.key);
+        let next = keys.filter(|key| *key > u64::MAX / 2).min().unwrap_or(u64::MAX);
+        let awaited = self.awaited.iter_mut().find(|awaited| awaited.key == key);
+        match awaited {
+            Some(awaited) => {
+                awaited.key = next - 1;
+                self.journal.add(awaited.key, pid, Some(key));
             }
+            None => self.journal.remove(key),
+        }
+    }
+
+    /// A connection has told all that it has, of a process that has so many. When all of them have, the process
+    /// is not waited for any more.
+    pub(super) fn has_told(&mut self, pid: u32, connections: u32) {
+        let sessions = &self.sessions;
+        let told = sessions.values().filter(|other| other.peer.pid == pid && other.has_told);
+        if told.count() >= connections as usize {
+            let journal = &mut self.journal;
+            self.awaited.retain(|awaited| {
+                // Connections that are there stay in the journal.
+                if awaited.pid == pid && !sessions.contains_key(&awaited.key) {
+                    journal.remove(awaited.key);
+                }
+                awaited.pid != pid
+            });
         }
         self.end_recovery();
     }
