@@ -109,7 +109,13 @@ pub enum Request {
     /// What such a job has: [`Reply::Whether`]. Not, if somebody else has some of it.
     Offer(Vec<Offered>),
     /// That is all. Whether an iteration runs.
-    Resume(bool),
+    Resume {
+        /// It does.
+        runs: bool,
+        /// What it is expected to take at most, in regions beside what persists, if that was known when it
+        /// began.
+        claim: Option<u32>,
+    },
 }
 
 /// A region that a job has, which goes on at a new broker.
@@ -194,7 +200,7 @@ impl Request {
                 | Self::Leave
                 | Self::Departed
                 | Self::Released(_)
-                | Self::Resume(_)
+                | Self::Resume { .. }
         )
     }
 }
@@ -215,8 +221,9 @@ pub enum Reply {
     },
     /// It has not: the client, or the broker, has as many jobs as it may have.
     TooManyJobs(u32),
-    /// To [`Request::Begin`].
-    Begun(Result<Begin, BeginError>),
+    /// To [`Request::Begin`]. With what the iteration is expected to take at most, in regions beside what
+    /// persists, if that is known: for [another broker](Request::Resume), if it comes to that.
+    Begun(Result<Begin, BeginError>, Option<u32>),
     /// To [`Request::End`].
     Ended(Result<(), NotRunning>),
     /// What a yes-or-no question comes to.

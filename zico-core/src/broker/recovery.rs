@@ -10,7 +10,6 @@ use crate::ledger::{Place, Use};
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::config::JobConfig;
-use crate::types::units::Ticks;
 use crate::types::zone::Zone;
 
 impl<S: Store> Broker<S> {
@@ -83,9 +82,5 @@ impl<S: Store> Broker<S> {
             }
         }
         Ok(true)
-    }
-
-    pub(super) fn resume(&mut self, job: JobKey, runs: bool, now: Ticks) {
-        self.ledger.resume(job, runs, now);
     }
 }

@@ -161,8 +161,11 @@ impl<S: Store> Broker<S> {
     ) -> Result<Option<Reply>, Violation> {
         let ledger = &mut self.ledger;
         Ok(Some(match request {
-            Request::Begin(_) if self.is_recovering => Reply::Begun(Ok(Begin::Wait(None))),
-            Request::Begin(shape) => Reply::Begun(ledger.begin(job, shape, now)),
+            Request::Begin(_) if self.is_recovering => Reply::Begun(Ok(Begin::Wait(None)), None),
+            Request::Begin(shape) => {
+                let begun = ledger.begin(job, shape, now);
+                Reply::Begun(begun, ledger.claim(job))
+            }
             Request::Offer(offered) => Reply::Whether(self.offer(client, job, &offered)?),
             Request::End(seen) => Reply::Ended(ledger.end(job, now, signature(seen))),
             Request::Replan { shape: told, seen, regions, within } => {
@@ -220,7 +223,7 @@ impl<S: Store> Broker<S> {
                 }
             }
             Request::Completed(batch) => self.complete(job, batch, now),
-            Request::Resume(runs) => self.resume(job, runs, now),
+            Request::Resume { runs, claim } => self.ledger.resume(job, runs, claim, now),
             Request::Leave => {
                 if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
                     return Err(Violation::Unsettled);

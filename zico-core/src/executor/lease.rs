@@ -6,7 +6,7 @@ use super::Shared;
 use super::books::refusal;
 use super::remote::Refused;
 use crate::broker::Fetch;
-use crate::ledger::{Denied, Done, Mapped, WorkOrder};
+use crate::ledger::{Denied, Done, Mapped, Place, WorkOrder};
 use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BrokerError};
@@ -56,8 +56,14 @@ impl<D: Device> Shared<D> {
             .fetch(order)
             .and_then(|()| self.work(job, zone, order, &mut done).map_err(AllocError::Device));
         let is_known = self.settle(job, zone, order, &done);
-        // What has gone wrong over a connection that is no more is tried again over the new one.
-        if is_known { result.map(|()| true) } else { Ok(false) }
+        if is_known {
+            return result.map(|()| true);
+        }
+        // What has gone wrong over a connection that is no more is tried again over the new one, whose
+        // broker has been told how things stood before.
+        self.undo(job, zone, order, &done).map_err(AllocError::Device)?;
+        self.remote().into_iter().for_each(|remote| remote.decline(job));
+        Ok(false)
     }
 
     /// Takes in the memory that a broker has created, and of which there is no handle here yet.
@@ -70,6 +76,29 @@ impl<D: Device> Shared<D> {
                     Fetch::Broker(error) => AllocError::Broker(error),
                 })?;
                 self.handles.lock().put_memory(region, Arc::new(memory));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts mappings back as they were before a work order.
+    fn undo(
+        &self,
+        job: JobKey,
+        zone: Zone,
+        order: &WorkOrder,
+        done: &Done,
+    ) -> Result<(), D::Error> {
+        let place = |&(page, region): &(u64, usize)| (Place { job, zone, page }, region);
+        let mapped: Vec<Mapped> = order.map[..done.mapped].iter().map(place).collect();
+        self.unmap(&mapped, &mut 0)?;
+        for &(place, region) in &order.unmap[..done.unmapped] {
+            let (range, memory) = {
+                let handles = self.handles.lock();
+                (handles.range(place.job, place.zone), handles.memory(region))
+            };
+            if let (Some(range), Some(memory)) = (range, memory) {
+                self.device.map(&range, self.offset(place.page), &[&memory])?;
             }
         }
         Ok(())

@@ -54,6 +54,8 @@ struct Seat {
     /// No event could be recorded for it yet.
     is_owed: bool,
     is_running: bool,
+    /// What its iteration is expected to take, in regions, if that was known when it asked to start.
+    claim: Option<u32>,
     has_left: bool,
     /// What is mapped at each page.
     mapped: BTreeMap<(Zone, u64), u32>,
@@ -186,7 +188,10 @@ impl<D: Device> Remote<D> {
 
     pub(crate) fn begin(&self, job: JobKey, shape: Option<u64>) -> Result<Begin, BeginError> {
         let begun = match self.ask(job, Request::Begin(shape)) {
-            Ok(Reply::Begun(begun)) => begun,
+            Ok(Reply::Begun(begun, claim)) => {
+                self.change(job, |seat| seat.claim = claim);
+                begun
+            }
             Ok(_) => Err(BeginError::Broker(BrokerError::Confused)),
             Err(error) => Err(BeginError::Broker(error)),
         };
@@ -265,18 +270,20 @@ impl<D: Device> Remote<D> {
     /// been told of it.
     pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) -> bool {
         let is_known = self.change(job, |seat| {
+            let (connection, pages) = core::mem::take(&mut seat.granted);
+            if connection != u64::from(self.connection.load(Ordering::Acquire)) {
+                return false;
+            }
             for (place, _) in &order.unmap[..done.unmapped] {
                 seat.mapped.remove(&(place.zone, place.page));
             }
             for &(page, region) in &order.map[..done.mapped] {
                 seat.mapped.insert((zone, page), number(region));
             }
-            let (connection, pages) = core::mem::take(&mut seat.granted);
-            let is_known = connection == u64::from(self.connection.load(Ordering::Acquire));
-            if is_known && done.mapped == order.map.len() {
+            if done.mapped == order.map.len() {
                 seat.leased.extend(pages.into_iter().map(|page| (zone, page)));
             }
-            is_known
+            true
         });
         if is_known != Some(true) {
             return false;
@@ -284,6 +291,12 @@ impl<D: Device> Remote<D> {
         let [unmapped, mapped] = [done.unmapped, done.mapped].map(number);
         self.tell(job, Request::Settle { unmapped, mapped });
         true
+    }
+
+    /// An order that may be of a broker that is no more has not been carried out: if it is this one's,
+    /// it takes the lease back.
+    pub(super) fn decline(&self, job: JobKey) {
+        self.tell(job, Request::Settle { unmapped: 0, mapped: 0 });
     }
 
     /// Gives pages back. Whether it is time to fence them.
@@ -439,11 +452,17 @@ impl<D: Device> Remote<D> {
             let mut seats = self.jobs.lock();
             self.connection.fetch_add(1, Ordering::AcqRel);
             let offer = |(&job, seat): (&JobKey, &mut Seat)| {
-                (job, seat.config.clone(), seat.offer(), seat.is_running, seat.has_left)
+                (
+                    job,
+                    seat.config.clone(),
+                    seat.offer(),
+                    (seat.is_running, seat.claim),
+                    seat.has_left,
+                )
             };
             seats.iter_mut().map(offer).collect::<Vec<_>>()
         };
-        for (job, config, offered, is_running, has_left) in jobs {
+        for (job, config, offered, (runs, claim), has_left) in jobs {
             let id = JobId(job);
             // What is reserved for it was so before: the new broker has room for it, or not even that.
             match offers.ask(None, Request::Rejoin(id, config))? {
@@ -456,7 +475,7 @@ impl<D: Device> Remote<D> {
                     _ => return Err(BrokerError::Confused),
                 }
             }
-            offers.tell(Some(id), Request::Resume(is_running));
+            offers.tell(Some(id), Request::Resume { runs, claim });
             if has_left {
                 offers.tell(Some(id), Request::Leave);
             }

@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use super::region::{Place, State};
+use crate::learn::predictor::Predictor;
 use crate::types::JobKey;
 use crate::types::units::Ticks;
 
@@ -72,11 +73,20 @@ impl Ledger {
         true
     }
 
+    /// What a job's next or running iteration is expected to take at most, beside what persists.
+    pub(crate) fn claim(&self, job: JobKey) -> Option<u32> {
+        let profile = self.accounts.get(&job)?.predictor.profile()?;
+        Some(profile.claim().value())
+    }
+
     /// A job has told all that it has, and whether an iteration runs: from there on it is noted what that
     /// takes, and nothing is learned from the part of it that is seen.
-    pub(crate) fn resume(&mut self, job: JobKey, runs: bool, now: Ticks) {
+    pub(crate) fn resume(&mut self, job: JobKey, runs: bool, claim: Option<u32>, now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         if runs && !account.is_running() {
+            if claim.is_some() {
+                account.predictor = Predictor::of(claim);
+            }
             account.begin(now);
             account.run().into_iter().for_each(|run| run.is_partial = true);
         }

@@ -87,18 +87,30 @@ struct Trainer {
 }
 
 impl Trainer {
-    fn alloc(&mut self, len: Bytes, lifetime: Lifetime) -> Result<Held, Box<dyn Error>> {
-        let block = loop {
-            match self.job.alloc_blocking(Request::new(len, lifetime), LOOK) {
-                Ok(block) => break block,
-                // Another one may leave soon.
-                Err(AllocError::OutOfMemory(_)) => std::thread::sleep(LOOK),
-                Err(error) => return Err(error.into()),
-            }
+    /// None if the job is told that it is out of memory.
+    fn try_alloc(
+        &mut self,
+        len: Bytes,
+        lifetime: Lifetime,
+    ) -> Result<Option<Held>, Box<dyn Error>> {
+        let block = match self.job.alloc_blocking(Request::new(len, lifetime), LOOK) {
+            Ok(block) => block,
+            Err(AllocError::OutOfMemory(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
         let seed = self.rng.u64(..);
         self.device.fill(block.address(), len, seed)?;
-        Ok(Held { block, len, seed })
+        Ok(Some(Held { block, len, seed }))
+    }
+
+    fn alloc(&mut self, len: Bytes, lifetime: Lifetime) -> Result<Held, Box<dyn Error>> {
+        loop {
+            if let Some(held) = self.try_alloc(len, lifetime)? {
+                return Ok(held);
+            }
+            // Another one may leave soon.
+            std::thread::sleep(LOOK);
+        }
     }
 
     fn check(&self, held: &Held) -> Result<(), Box<dyn Error>> {
@@ -113,19 +125,27 @@ impl Trainer {
         self.job.free(held.block).map_err(|error| error.to_string().into())
     }
 
-    fn iteration(&mut self, kept: &[Held], hold: Duration) -> Result<(), Box<dyn Error>> {
+    /// Whether it has come to its end: not if there was no memory for it.
+    fn iteration(&mut self, kept: &[Held], hold: Duration) -> Result<bool, Box<dyn Error>> {
         self.job.begin_blocking(None, LOOK)?;
-        let mut held = Vec::new();
+        let (mut held, mut is_whole) = (Vec::new(), true);
         for step in 1..=12 {
             // The same sizes each time, as training has them.
-            held.push(self.alloc(Bytes::kib(step * 24), Lifetime::Iteration)?);
+            match self.try_alloc(Bytes::kib(step * 24), Lifetime::Iteration)? {
+                Some(block) => held.push(block),
+                None => is_whole = false,
+            }
+            if !is_whole {
+                break;
+            }
         }
         std::thread::sleep(hold);
         for block in held.iter().rev() {
             self.free(block)?;
         }
         self.job.end()?;
-        kept.iter().try_for_each(|block| self.check(block))
+        kept.iter().try_for_each(|block| self.check(block))?;
+        Ok(is_whole)
     }
 }
 
@@ -165,7 +185,7 @@ fn train(
         trainer.alloc(Bytes::kib(30), Lifetime::Persistent)?,
     ];
     for number in 0..iterations.parse::<u64>()? {
-        trainer.iteration(&kept, hold)?;
+        while !trainer.iteration(&kept, hold)? {}
         println!("iteration {number}");
     }
     kept.iter().try_for_each(|block| trainer.free(block))?;
