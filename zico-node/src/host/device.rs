@@ -159,6 +159,11 @@ impl HostDevice {
         }
     }
 
+    /// The books of addresses and memory.
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.inner.registry()
+    }
+
     fn with<T>(
         &self,
         stream: HostStream,

@@ -33,6 +33,7 @@
 mod addresses;
 mod device;
 mod error;
+mod patterns;
 mod pieces;
 mod registry;
 
