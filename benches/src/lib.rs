@@ -24,6 +24,7 @@ pub mod bfc;
 pub mod bounds;
 pub mod caching;
 pub mod cnmem;
+pub mod detect;
 pub mod expandable;
 mod extents;
 pub mod null;

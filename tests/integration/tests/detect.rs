@@ -105,6 +105,81 @@ fn an_allocation_waits_where_its_iteration_may_not_begin() {
     assert!(done.into_iter().all(|done| done > 10), "{done:?}");
 }
 
+/// Two steps of a discriminator and one of a generator, which needs most; `skip` is a mark that does
+/// not come. Whether an iteration has ended at each.
+fn adversarial(job: &AutoJob<MockDevice>, skip: Option<usize>) -> Vec<bool> {
+    let step = |(number, unit): (usize, u64)| {
+        let blocks = (1..=8).map(|i| job.alloc(Request::learned(Bytes::kib(unit * i))).unwrap());
+        let mut blocks: Vec<Block> = blocks.collect();
+        // The discriminator's gradients stay until the generator has made its step.
+        let left = if number == 2 { 0 } else { 1 };
+        blocks.drain(left..).for_each(|block| job.free(block).unwrap());
+        (blocks.pop(), skip != Some(number) && job.end_phase())
+    };
+    let (mut kept, mut ends) = (Vec::new(), Vec::new());
+    for phase in [100, 100, 300].into_iter().enumerate() {
+        if phase.0 == 2 {
+            kept.drain(..).for_each(|block| job.free(block).unwrap());
+        }
+        let (block, ended) = step(phase);
+        kept.extend(block);
+        ends.push(ended);
+    }
+    ends
+}
+
+/// What is expected of the next iteration is what it was, whether a mark did not come or there was
+/// one too many.
+#[test]
+fn marks_of_phases_are_iterations_as_they_repeat_and_one_that_is_missing_changes_one() {
+    let pool = pool(200, |config| config);
+    let job = AutoJob::with_phases(pool.join("adversarial", pool.device().add_stream()).unwrap());
+    job.alloc(Request::new(Bytes::mib(4), Lifetime::Persistent)).unwrap();
+    assert!(!job.end_phase() && job.detected().is_none(), "that was its setup");
+    (0..5).for_each(|_| drop(adversarial(&job, None)));
+    assert_eq!(job.detected().map(|found| found.period), Some(3));
+    assert_eq!(adversarial(&job, None), [false, false, true]);
+    let snapshot = || job.job().snapshot();
+    let before = snapshot();
+    let profile = job.job().profile().unwrap();
+    assert_eq!(adversarial(&job, Some(1)), [false, false, false], "where it ends nobody knows");
+    assert_eq!(adversarial(&job, None), [false, false, true], "two in one");
+    assert_eq!(snapshot().iterations, before.iterations + 1);
+    assert_eq!(adversarial(&job, None), [false, false, true]);
+    assert!(!job.end_phase(), "nothing has been allocated");
+    let outlier = job.alloc(Request::learned(Bytes::kib(50))).unwrap();
+    assert!(!job.end_phase(), "one too many");
+    job.free(outlier).unwrap();
+    assert_eq!(adversarial(&job, None), [false, false, true]);
+    assert_eq!(snapshot().claim, before.claim);
+    // It takes as long as before and no more memory.
+    (0..2).for_each(|_| drop(adversarial(&job, None)));
+    let now = job.job().profile().unwrap();
+    assert_eq!((now.peak(), now.operations()), (profile.peak(), profile.operations()));
+    // From now on it marks its iterations itself.
+    let job = job.into_job();
+    assert_eq!(job.begin(None), Ok(Begin::Started));
+}
+
+/// Of jobs with marks an iteration that may not begin holds up the allocation after a mark.
+#[test]
+fn an_iteration_of_phases_waits_before_its_first_allocation() {
+    let pool = pool(200, |config| config.policy(Box::new(Exclusive)));
+    let join = |name| AutoJob::with_phases(pool.join(name, pool.device().add_stream()).unwrap());
+    let (one, two) = (join("one"), join("two"));
+    let block =
+        |job: &AutoJob<MockDevice>| job.alloc(Request::new(Bytes::mib(4), Lifetime::Iteration));
+    let first = block(&one).unwrap();
+    assert!(matches!(block(&two), Err(AllocError::Busy(_))));
+    one.free(first).unwrap();
+    assert!(one.end_phase());
+    let second = block(&two).unwrap();
+    assert!(matches!(block(&one), Err(AllocError::Busy(_))));
+    two.free(second).unwrap();
+    assert!(two.end_phase());
+    block(&one).unwrap();
+}
+
 fn replayed(traces: &[Trace], f: f64, iterations: u64) -> f64 {
     let (machine, jobs) = (Machine::default(), traces.iter().collect::<Vec<_>>());
     let needs = needs(&jobs, None, 6, &machine).unwrap();

@@ -1,22 +1,26 @@
 //! Iterations of a job that does not mark them: an adapter around [`Job`].
 //!
-//! Until a period is known, all that the job does is one iteration, which begins when its setup is
-//! over: with the first allocation that is not said to persist, or, where lifetimes are learned,
-//! with the first one after something has been freed. From then on an iteration ends and the next
-//! one asks to begin before the allocation with which one is seen to begin. Where it may not begin
-//! yet, that allocation is refused as busy. What the job holds meanwhile others cannot have, so
-//! that should be little: an iteration has not ended while more than a little of its memory is
-//! held.
+//! **Without any mark** ([`AutoJob::new`]). Until a period is known, all that the job does is one
+//! iteration, which begins when its setup is over: with the first allocation that is not said to
+//! persist, or, where lifetimes are learned, with the first one after something has been freed. From
+//! then on an iteration ends and the next one asks to begin before the allocation with which one is
+//! seen to begin. Where it may not begin yet, that allocation is refused as busy. What the job holds
+//! meanwhile others cannot have, so that should be little: an iteration has not ended while more than
+//! a little of its memory is held.
 //!
-//! When the sequence stops repeating, the iteration that runs goes on until a period is known
-//! again, and it may need whatever there is, as far as those of other jobs can still finish. Where
-//! it stops at the end of a period, that is still the end of an iteration: another kind of
-//! iteration follows.
+//! When the sequence stops repeating, the iteration that runs goes on until a period is known again,
+//! and it may need whatever there is, as far as those of other jobs can still finish. Where it stops
+//! at the end of a period, that is still the end of an iteration: another kind of iteration follows.
+//!
+//! **With marks of phases** ([`AutoJob::with_phases`]). An iteration ends with a mark, if it is one
+//! with which a cycle of phases ends ([`learn::phases`](crate::learn::phases)); the next one begins
+//! before the allocation that follows. What is freed between the two is freed between iterations.
 
 use super::wait::Place;
 use super::{Changed, Job};
 use crate::heap::GRANULE;
 use crate::learn::detector::Detector;
+use crate::learn::phases::Phases;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError};
@@ -33,7 +37,8 @@ use crate::types::units::Bytes;
 /// iteration begins is [`Busy`](AllocError::Busy) for as long as that may not start.
 ///
 /// It takes three quarters of a mebibyte of the host's memory. The order has to be the same each
-/// time: a job whose threads allocate as they like has none.
+/// time: a job whose threads allocate as they like has none. Where the caller can mark at least
+/// parts of iterations, [`with_phases`](Self::with_phases) needs neither.
 ///
 /// ```
 /// use zico_core::{AllocError, AutoJob, Bytes, Device, Job, Lifetime, Request};
@@ -58,7 +63,58 @@ impl<D: Device> AutoJob<D> {
     /// Marks the iterations of this job from now on, which must run none.
     #[must_use]
     pub fn new(job: Job<D>) -> Self {
-        Self { job, marker: Mutex::new(Marker::default()) }
+        Self::found_by(job, Source::Sizes(Detector::new()))
+    }
+
+    /// The same where the caller knows what ends a part of an iteration, as a step of an optimizer
+    /// does, and says so with [`end_phase`](Self::end_phase). How many of these phases are an
+    /// iteration is found from what they allocate: one in most jobs, three where two of a
+    /// discriminator and one of a generator take turns. A mark that is missing once, or one too
+    /// many, changes one iteration and not what is expected of the next ones.
+    ///
+    /// It takes less than a kibibyte of the host's memory, and the threads of a job may allocate in
+    /// any order within a phase.
+    ///
+    /// ```
+    /// use zico_core::{AllocError, AutoJob, Bytes, Device, Job, Lifetime, Request};
+    ///
+    /// /// Calls `end_phase` where the framework says that an optimizer has made a step.
+    /// fn train<D: Device>(job: Job<D>) -> Result<(), AllocError<D::Error>> {
+    ///     let job = AutoJob::with_phases(job);
+    ///     for _ in 0..100 {
+    ///         let activations = job.alloc(Request::new(Bytes::mib(8), Lifetime::Iteration))?;
+    ///         // ... launches that use them ...
+    ///         let _ = job.free(activations);
+    ///         job.end_phase();
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn with_phases(job: Job<D>) -> Self {
+        Self::found_by(job, Source::Phases(Phases::default()))
+    }
+
+    fn found_by(job: Job<D>, source: Source) -> Self {
+        Self { job, marker: Mutex::new(Marker::new(source)) }
+    }
+
+    /// A phase has ended: all its work has been enqueued. The iteration ends with it if it is the
+    /// last one of a cycle, as [`Job::end`]. Whether it did. Nothing happens if the job is not one
+    /// [with phases](Self::with_phases), or nothing has been allocated since the last mark.
+    ///
+    /// The next iteration begins with the next allocation: what only the phases have used is freed
+    /// best before that.
+    pub fn end_phase(&self) -> bool {
+        let live = self.job.allocated();
+        if !self.marker.lock().end_phase(live) {
+            return false;
+        }
+        // Another thread may have ended it.
+        let ended = self.job.end().is_ok();
+        // Last: what another thread allocates meanwhile is part of what ends, or of nothing.
+        self.marker.lock().inside = false;
+        ended
     }
 
     /// The job, to look at it. Iterations are not to be marked by hand beside.
@@ -77,10 +133,14 @@ impl<D: Device> AutoJob<D> {
         self.job
     }
 
-    /// How sure it is where the job's iterations begin. None while that is unknown.
+    /// How sure it is where the job's iterations begin. None while that is unknown. Where the caller
+    /// marks phases, the period is counted in them.
     #[must_use]
     pub fn detected(&self) -> Option<Detected> {
-        self.marker.lock().detector.detected()
+        match &self.marker.lock().source {
+            Source::Sizes(detector) => detector.detected(),
+            Source::Phases(phases) => phases.detected(),
+        }
     }
 
     /// Allocates device memory, as [`Job::alloc`], and begins an iteration first if it is time.
@@ -92,7 +152,10 @@ impl<D: Device> AutoJob<D> {
         self.mark(request, size)?;
         let live = self.job.allocated();
         let block = self.job.alloc(request)?;
-        self.marker.lock().detector.push(size, live);
+        match &mut self.marker.lock().source {
+            Source::Sizes(detector) => detector.push(size, live),
+            Source::Phases(phases) => phases.push(size),
+        }
         Ok(block)
     }
 
@@ -204,10 +267,17 @@ enum Due {
     Lost,
 }
 
+/// Where iterations are found.
+enum Source {
+    /// In the order of the sizes that the job allocates.
+    Sizes(Detector),
+    /// In the phases that the caller marks.
+    Phases(Phases),
+}
+
 /// Where the job is.
-#[derive(Default)]
 struct Marker {
-    detector: Detector,
+    source: Source,
     /// An iteration runs.
     inside: bool,
     /// One has to begin before the next allocation is made.
@@ -221,14 +291,23 @@ struct Marker {
 }
 
 impl Marker {
+    const fn new(source: Source) -> Self {
+        Self { source, inside: false, due: false, began: 0, lost: false, freed: false }
+    }
+
     /// What has to happen before this allocation.
     fn due(&mut self, size: Bytes, lifetime: Option<Lifetime>) -> Due {
         if self.due {
             return Due::Begin;
         }
-        self.lost |= !self.detector.expects(size.value());
-        let is_new = self.began != self.detector.count();
-        let is_turn = self.inside && is_new && self.detector.is_boundary();
+        let is_turn = match &self.source {
+            Source::Phases(_) => false,
+            Source::Sizes(detector) => {
+                self.lost |= !detector.expects(size.value());
+                let is_new = self.began != detector.count();
+                self.inside && is_new && detector.is_boundary()
+            }
+        };
         let is_setup = lifetime.map_or(!self.freed, |lifetime| lifetime == Lifetime::Persistent);
         self.due = is_turn || !self.inside && !is_setup;
         match (self.due, is_turn) {
@@ -242,7 +321,18 @@ impl Marker {
         }
     }
 
+    /// A phase has ended: whether the iteration that runs ends with it.
+    fn end_phase(&mut self, live: Bytes) -> bool {
+        let Source::Phases(phases) = &mut self.source else { return false };
+        // What was there before the first mark was setup.
+        self.freed = true;
+        phases.end(live) && self.inside
+    }
+
     fn begun(&mut self) {
-        (self.inside, self.due, self.began) = (true, false, self.detector.count());
+        if let Source::Sizes(detector) = &self.source {
+            self.began = detector.count();
+        }
+        (self.inside, self.due) = (true, false);
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod detector;
 pub(crate) mod kinds;
 pub(crate) mod leftovers;
 pub(crate) mod margin;
+pub(crate) mod phases;
 pub(crate) mod predictor;
 pub(crate) mod profile;
 pub(crate) mod recent;

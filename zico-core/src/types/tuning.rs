@@ -172,3 +172,6 @@ pub(crate) const HASH_PLACES: usize = 1 << 15;
 /// Part of what is live: as much is live as a period ago if the difference is less. Something small
 /// may be kept in each iteration. Chosen.
 pub(crate) const SAME_LIVE_PART: u64 = 512;
+/// Phases of an iteration of a job that marks phases: a longer cycle is not looked for, and each mark ends
+/// an iteration. Chosen: five steps of a critic and one of a generator, and two to spare.
+pub(crate) const LONGEST_CYCLE: usize = 8;
