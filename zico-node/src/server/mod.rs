@@ -6,6 +6,7 @@
 //! what they held stays charged until its process has ended and its work on the device is over ([`Teardown`]).
 
 mod listen;
+mod lock;
 mod session;
 mod store;
 
@@ -19,12 +20,13 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use zico_core::broker::{Broker, Reply, Request};
 use zico_core::{Bytes, Caps, PoolConfig, PoolError, Ticks};
-use zico_cuda::Share;
+use zico_cuda::Physical;
 
 use crate::peer::Peer;
 use crate::wire::{Down, Fault, Rejection, Up, VERSION, Welcome};
 use session::{End, Role, Session, Works};
 
+pub use lock::DeviceLock;
 pub use store::DeviceStore;
 
 /// So many messages of one client are handled before it is another one's turn.
@@ -73,6 +75,17 @@ pub enum ServerError {
         /// The socket.
         socket: PathBuf,
     },
+    /// Another broker serves this device, at whatever socket.
+    #[error(
+        "{device} has a broker already{}: two brokers would give out the same memory twice",
+        .by.map_or_else(String::new, |pid| format!(", process {pid}"))
+    )]
+    Served {
+        /// The device.
+        device: String,
+        /// The broker's process, if it could be asked.
+        by: Option<u32>,
+    },
     /// The socket's folder or file cannot be used.
     #[error("{}: {call}: {}", path.display(), std::io::Error::from(*.error))]
     Socket {
@@ -107,7 +120,7 @@ pub enum ServerError {
 }
 
 /// The broker of one device. See the [module](self).
-pub struct Server<D: Share> {
+pub struct Server<D: Physical> {
     listener: listen::Listener,
     device: String,
     users: Vec<u32>,
@@ -121,7 +134,7 @@ pub struct Server<D: Share> {
     ended: BTreeMap<u64, Instant>,
 }
 
-impl<D: Share> Server<D> {
+impl<D: Physical> Server<D> {
     /// Listens at the socket. Creates no memory yet.
     ///
     /// # Errors

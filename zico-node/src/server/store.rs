@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use zico_core::Bytes;
 use zico_core::broker::Store;
-use zico_cuda::Share;
+use zico_cuda::Physical;
 
 /// The memory of regions on a device that can export it. It is mapped nowhere here.
-pub struct DeviceStore<D: Share> {
+pub struct DeviceStore<D: Physical> {
     device: D,
     region: Bytes,
     pieces: BTreeMap<u32, Piece<D>>,
 }
 
-struct Piece<D: Share> {
+struct Piece<D: Physical> {
     memory: D::Memory,
     descriptor: OwnedFd,
 }
 
-impl<D: Share> DeviceStore<D> {
+impl<D: Physical> DeviceStore<D> {
     /// For regions of this size.
     #[must_use]
     pub const fn new(device: D, region: Bytes) -> Self {
@@ -33,7 +33,7 @@ impl<D: Share> DeviceStore<D> {
     }
 }
 
-impl<D: Share> Store for DeviceStore<D> {
+impl<D: Physical> Store for DeviceStore<D> {
     fn create(&mut self, region: u32) -> Result<(), Arc<str>> {
         let memory = self.device.create(self.region).map_err(|error| error.to_string())?;
         match self.device.export(&memory) {
