@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use zico_core::{Bytes, Caps, DeviceError, Features, Refused};
+use zico_core::{Bytes, Caps, DeviceError, Refused};
 
 use crate::abi::{AllocationProp, FILE_DESCRIPTORS, POSIX_FILE_DESCRIPTOR, VIRTUAL_MEMORY};
 use crate::discover::{self, Uuid};
@@ -126,7 +126,7 @@ impl CudaPhysical {
             device,
             id: DEVICES.fetch_add(1, Ordering::Relaxed),
             uuid: discover::uuid(driver, device)?,
-            caps: Caps::new(granularity, capacity, Features::ALIASES),
+            caps: Caps::new(granularity, capacity),
             handles: Mutex::default(),
         })
     }

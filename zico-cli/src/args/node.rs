@@ -15,9 +15,9 @@ use crate::size;
 pub enum NodeCommand {
     /// Keep one memory budget for the jobs of several processes
     ///
-    /// The broker has the books, and a descriptor of all memory; it makes no context on the device and maps
-    /// nothing. Jobs connect to its socket: `zico run` starts them so that they find it. It serves until it
-    /// is interrupted (SIGINT or SIGTERM); jobs then go on with what they hold.
+    /// The broker has the books and the memory; it makes no context on the device and maps nothing. Jobs
+    /// connect to its socket: `zico run` starts them so that they find it. It serves until it is interrupted
+    /// (SIGINT or SIGTERM); jobs then go on with what they hold.
     ///
     /// What a job's process held when it ended or was killed is nobody's until it is certain that nothing of
     /// it runs any more: the process has to be gone, and on a GPU --grace has to be over as well.

@@ -48,7 +48,7 @@ pub(super) fn sentence(waiting: &Waiting) -> String {
     };
     for (at, blocker) in waiting.blockers.iter().enumerate() {
         let before = if at == 0 { ": " } else { "; " };
-        let (job, does, held) = (&blocker.job, word(blocker.activity), blocker.held);
+        let (job, does, held) = (&blocker.job, word(blocker.activity), blocker.held.total());
         text += &format!("{before}{job} ({does}) holds {held}");
     }
     text
@@ -164,7 +164,7 @@ impl<'a> From<&'a Waiting> for WaitJson<'a> {
             id: blocker.id.to_string(),
             name: &blocker.job,
             activity: word(blocker.activity),
-            held_bytes: blocker.held.value(),
+            held_bytes: blocker.held.total().value(),
         });
         Self {
             id: waiting.id.to_string(),
@@ -185,20 +185,26 @@ pub(super) mod tests {
 
     use super::*;
 
+    /// What is charged to a job, a quarter of it for each purpose.
+    fn held(bytes: u64) -> Value {
+        json!({
+            "persistent": bytes / 4, "iteration": bytes / 4, "transient": bytes / 4,
+            "draining": bytes / 4, "peak": 2 * bytes, "peak_leased": bytes,
+        })
+    }
+
     /// A job as it travels.
     pub(in crate::node) fn job(id: u64, name: &str, activity: &str, mib: u64) -> Value {
         let bytes = mib << 20;
         let counter = json!({ "current": bytes, "peak": bytes, "allocated": bytes, "freed": 0 });
         json!({
             "id": id, "name": name, "activity": activity,
-            "held": {
-                "persistent": bytes / 4, "iteration": bytes / 4, "transient": bytes / 4,
-                "draining": bytes / 4, "peak": 2 * bytes, "peak_leased": bytes,
-            },
+            "held": held(bytes),
             "stats": {
                 "requested": counter, "allocated": counter, "active": counter, "reserved": counter,
             },
-            "stranded": 0, "largest_free": 0, "iterations": 10 * id,
+            "stranded": 0, "largest_free": 0, "iterations": 10 * id, "progress": 0,
+            "planning": { "plans": 0, "height": 0, "lower_bound": 0, "placed": 0, "departed": 0 },
             "claim": (id > 1).then_some(bytes),
         })
     }
@@ -227,7 +233,9 @@ pub(super) mod tests {
     pub(in crate::node) fn waiting() -> Waiting {
         let waiting = json!({
             "id": 2, "job": "bert", "awaited": { "Memory": 8 << 20 },
-            "blockers": [{ "id": 1, "job": "resnet50", "activity": "Running", "held": 1 << 20 }],
+            "blockers": [{
+                "id": 1, "job": "resnet50", "activity": "Running", "held": held(1 << 20),
+            }],
         });
         serde_json::from_value(waiting).unwrap()
     }

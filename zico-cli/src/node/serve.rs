@@ -62,13 +62,11 @@ fn serve<D: Physical>(args: &Serve, device: D, name: &str, grace: Ticks) -> Resu
     // Tells whoever has started it as a service, if somebody has; one that has gone does not want to know.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     server.run(&stop).map_err(NodeError::Server)?;
-    let (clients, jobs) = server.jobs();
-    if clients > 0 {
+    let (_, jobs) = server.jobs();
+    if jobs > 0 {
+        let jobs = if jobs == 1 { "1 job goes".to_owned() } else { format!("{jobs} jobs go") };
         // Standard error may be closed.
-        let _ = writeln!(
-            stderr(),
-            "zico: stopped; {jobs} jobs of {clients} processes go on with what they hold"
-        );
+        let _ = writeln!(stderr(), "zico: stopped; {jobs} on with what is held");
     }
     Ok(Exit::Fine)
 }

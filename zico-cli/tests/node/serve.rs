@@ -38,7 +38,7 @@ fn jobs_go_on_with_what_they_hold_when_it_ends() {
     assert_eq!(broker.end(Signal::TERM).0, Some(0));
     let mut text = String::new();
     std::io::Read::read_to_string(&mut said, &mut text).unwrap();
-    assert_eq!(text, "zico: stopped; 1 jobs of 1 processes go on with what they hold\n");
+    assert_eq!(text, "zico: stopped; 1 job goes on with what is held\n");
     assert!(device.verify(block.address(), Bytes::mib(1), 7).unwrap());
 }
 

@@ -32,6 +32,10 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) const fn is_heard(&self) -> bool {
+        !self.is_cut_off
+    }
+
     pub(super) fn note_change(&mut self) {
         self.changed = true;
     }

@@ -43,6 +43,12 @@ pub enum ConnectError<E: std::error::Error + 'static> {
         /// Why.
         rejection: Rejection,
     },
+    /// The broker has hung up without a word, as it does where it is in a hurry: it serves as many as it may.
+    #[error("the broker at {} has hung up: it may serve too many already", socket.display())]
+    HungUp {
+        /// The socket.
+        socket: PathBuf,
+    },
     /// What serves at the socket does not speak as a broker does.
     #[error("what serves at {} is no broker", socket.display())]
     Stranger {
@@ -78,8 +84,30 @@ impl Client {
         device: D,
         socket: &Path,
     ) -> Result<Pool<D>, ConnectError<D::Error>> {
+        Self::open(device, socket, None)
+    }
+
+    /// The same, and calls `probe` with the number of each message before it is sent: 1, 2, 3 and so on. For
+    /// whoever counts what a job costs in messages, or tests what becomes of others when a process
+    /// ends between two of them.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_probed<D: Share + Clone + 'static>(
+        device: D,
+        socket: &Path,
+        probe: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Pool<D>, ConnectError<D::Error>> {
+        Self::open(device, socket, Some(Box::new(probe)))
+    }
+
+    fn open<D: Share + Clone + 'static>(
+        device: D,
+        socket: &Path,
+        probe: Option<wire::Probe>,
+    ) -> Result<Pool<D>, ConnectError<D::Error>> {
         let kernel = |call| move |error| ConnectError::Kernel { call, error };
-        let wire = Wire::connect(socket)
+        let wire = Wire::connect(socket, probe)
             .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
         let page = pages::take().map_err(kernel("memfd_create"))?;
         let (notices, far) = crate::socket::pair().map_err(kernel("socketpair"))?;
@@ -107,7 +135,7 @@ impl Observer {
     /// # Errors
     /// If nobody serves there, or this user is not let in.
     pub fn connect(socket: &Path) -> Result<Self, ConnectError<std::convert::Infallible>> {
-        let wire = Wire::connect(socket)
+        let wire = Wire::connect(socket, None)
             .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
         let hello = Up::Hello { version: VERSION, only_looks: true };
         let answer = wire.ask_with(&hello, &[]);
@@ -191,6 +219,7 @@ fn welcome<E: std::error::Error>(
     match answer {
         Ok(Down::Welcome(welcome)) => Ok(welcome),
         Ok(Down::Refused(rejection)) => Err(ConnectError::Rejected { socket, rejection }),
+        Err(BrokerError::Unreachable) => Err(ConnectError::HungUp { socket }),
         _ => Err(ConnectError::Stranger { socket }),
     }
 }

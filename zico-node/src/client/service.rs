@@ -18,8 +18,10 @@ use crate::wire::{Assembler, Down, LONGEST_PACKET};
 
 /// How often fences are looked at while somebody waits.
 const LOOK: Duration = Duration::from_millis(1);
-/// How often what could not be sent is tried again.
+/// How often what could not be sent is tried again, once that is known ...
 const BEHIND: Duration = Duration::from_millis(5);
+/// ... and how often it is looked for.
+const IDLE: Duration = Duration::from_millis(200);
 
 /// Starts it. It ends when the broker, or the pool and all its jobs, are gone.
 pub(super) fn start<D: Device + 'static>(
@@ -39,13 +41,12 @@ fn serve<D: Device>(pool: &WeakPool<D>, wire: &Wire, notices: &OwnedFd) {
     let mut pressure = false;
     loop {
         let often = match (pressure, wire.is_behind()) {
-            (true, _) => Some(LOOK),
-            (false, true) => Some(BEHIND),
-            (false, false) => None,
+            (true, _) => LOOK,
+            (false, true) => BEHIND,
+            (false, false) => IDLE,
         };
-        let timeout =
-            often.map(|often| Timespec { tv_sec: 0, tv_nsec: i64::from(often.subsec_nanos()) });
-        let polled = poll(&mut [PollFd::new(notices, PollFlags::IN)], timeout.as_ref());
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(often.subsec_nanos()) };
+        let polled = poll(&mut [PollFd::new(notices, PollFlags::IN)], Some(&timeout));
         if !matches!(polled, Ok(_) | Err(Errno::INTR)) {
             return;
         }

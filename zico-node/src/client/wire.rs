@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -20,9 +22,19 @@ pub(super) struct Wire {
     line: Mutex<Line>,
     /// What has been told and not been sent.
     queue: Mutex<VecDeque<Vec<u8>>>,
+    /// Is told the number of each message before it goes.
+    probe: Option<Probe>,
+    sent: AtomicU64,
     /// The process that has connected: a child that was forked from it must not speak.
     process: u32,
 }
+
+/// How often, and after how long each time, what was told last is tried to be sent.
+const LAST_TRIES: u32 = 100;
+const LAST_WAIT: Duration = Duration::from_millis(1);
+
+/// Is told the number of each message before it goes: 1, 2, 3 ...
+pub(super) type Probe = Box<dyn Fn(u64) + Send + Sync>;
 
 /// The socket, for one thread at a time.
 struct Line {
@@ -32,7 +44,7 @@ struct Line {
 }
 
 impl Wire {
-    pub(super) fn connect(path: &Path) -> Result<Self, Errno> {
+    pub(super) fn connect(path: &Path, probe: Option<Probe>) -> Result<Self, Errno> {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -40,6 +52,8 @@ impl Wire {
         Ok(Self {
             line: Mutex::new(Line { socket, assembler, is_broken: false }),
             queue: Mutex::default(),
+            probe,
+            sent: AtomicU64::new(0),
             process: std::process::id(),
         })
     }
@@ -62,6 +76,7 @@ impl Wire {
         while let Some(packet) = self.queue().pop_front() {
             line.send(&packet, &[]);
         }
+        self.count();
         let packets = packets(up);
         let last = packets.len() - 1;
         for (at, packet) in packets.iter().enumerate() {
@@ -79,6 +94,7 @@ impl Wire {
         if self.is_childs() {
             return;
         }
+        self.count();
         self.queue().extend(packets(up));
         self.flush();
     }
@@ -107,12 +123,34 @@ impl Wire {
         !self.queue().is_empty()
     }
 
+    /// One more message is about to go.
+    fn count(&self) {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(probe) = &self.probe {
+            probe(number);
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_childs(&self) -> bool {
         std::process::id() != self.process
+    }
+}
+
+impl Drop for Wire {
+    /// What was told last is to arrive: the broker has this process's memory free only then. A broker that
+    /// does not read for so long finds out when the process ends.
+    fn drop(&mut self) {
+        for _ in 0..LAST_TRIES {
+            self.flush();
+            if self.is_childs() || !self.is_behind() {
+                return;
+            }
+            std::thread::sleep(LAST_WAIT);
+        }
     }
 }
 

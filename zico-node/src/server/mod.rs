@@ -166,12 +166,12 @@ impl<D: Physical> Server<D> {
         })
     }
 
-    /// Each region's memory takes a descriptor or two, and each client a few.
+    /// Each region's memory takes a descriptor, and each client a few.
     fn check_descriptors(broker: &Broker<DeviceStore<D>>) -> Result<(), ServerError> {
         let limit = crate::host::raise_descriptor_limit().unwrap_or(1024);
         let (budget, region) = (broker.budget(), broker.region_size());
         let regions = budget.value() / region.value().max(1);
-        let needed = regions.saturating_mul(2).saturating_add(8 * MOST_SESSIONS as u64);
+        let needed = regions.saturating_add(8 * MOST_SESSIONS as u64);
         if needed > limit {
             return Err(ServerError::Descriptors { budget, regions, region, limit });
         }
@@ -296,7 +296,8 @@ impl<D: Physical> Server<D> {
         };
         let mut session = Session::new(socket, peer);
         if let Some(rejection) = rejection {
-            // It is told if it listens.
+            // What it has sent by now is read, since an answer is lost where something is left unread.
+            while let Ok(Some(_)) = session.next::<Up>() {}
             let _ = session.answer(&Down::Refused(rejection), None);
             return;
         }
@@ -343,8 +344,7 @@ impl<D: Physical> Server<D> {
             }
             (Role::Works(works), Up::Fetch(region)) => {
                 let may = self.broker.may_fetch(works.client, region);
-                let descriptor = self.broker.store().descriptor(region).filter(|_| may);
-                let descriptor = descriptor.and_then(|own| own.try_clone_to_owned().ok());
+                let descriptor = if may { self.broker.store().export(region) } else { None };
                 session.answer(&Down::Memory(descriptor.is_some()), descriptor)
             }
             (Role::Works(works), Up::Request(job, request)) => {

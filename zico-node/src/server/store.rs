@@ -1,7 +1,7 @@
-//! The memory of regions: a descriptor of each.
+//! The memory of regions.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use zico_core::Bytes;
@@ -12,47 +12,33 @@ use zico_cuda::Physical;
 pub struct DeviceStore<D: Physical> {
     device: D,
     region: Bytes,
-    pieces: BTreeMap<u32, Piece<D>>,
-}
-
-struct Piece<D: Physical> {
-    memory: D::Memory,
-    descriptor: OwnedFd,
+    memories: BTreeMap<u32, D::Memory>,
 }
 
 impl<D: Physical> DeviceStore<D> {
     /// For regions of this size.
     #[must_use]
     pub const fn new(device: D, region: Bytes) -> Self {
-        Self { device, region, pieces: BTreeMap::new() }
+        Self { device, region, memories: BTreeMap::new() }
     }
 
-    /// The descriptor of a region's memory, if it has some.
-    pub(super) fn descriptor(&self, region: u32) -> Option<BorrowedFd<'_>> {
-        self.pieces.get(&region).map(|piece| piece.descriptor.as_fd())
+    /// A descriptor of a region's memory, if it has some and the device exports it.
+    pub(super) fn export(&self, region: u32) -> Option<OwnedFd> {
+        self.device.export(self.memories.get(&region)?).ok()
     }
 }
 
 impl<D: Physical> Store for DeviceStore<D> {
     fn create(&mut self, region: u32) -> Result<(), Arc<str>> {
         let memory = self.device.create(self.region).map_err(|error| error.to_string())?;
-        match self.device.export(&memory) {
-            Ok(descriptor) => {
-                self.pieces.insert(region, Piece { memory, descriptor });
-                Ok(())
-            }
-            Err(error) => {
-                // What the device does not take back either is lost until this process ends.
-                let _ = self.device.destroy(memory);
-                Err(error.to_string().into())
-            }
-        }
+        self.memories.insert(region, memory);
+        Ok(())
     }
 
     fn destroy(&mut self, region: u32) -> Result<(), Arc<str>> {
-        let Some(Piece { memory, descriptor }) = self.pieces.remove(&region) else { return Ok(()) };
+        let Some(memory) = self.memories.remove(&region) else { return Ok(()) };
         self.device.destroy(memory).map_err(|refused| {
-            self.pieces.insert(region, Piece { memory: refused.resource, descriptor });
+            self.memories.insert(region, refused.resource);
             refused.error.to_string().into()
         })
     }
