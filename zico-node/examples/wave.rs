@@ -15,7 +15,7 @@ use zico_node::host::{HostConfig, HostDevice};
 /// How often what is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long a step of an iteration takes.
-const STEP: Duration = Duration::from_millis(50);
+const STEP: Duration = Duration::from_millis(400);
 /// The steps up, and down again.
 const STEPS: u64 = 9;
 
