@@ -202,6 +202,13 @@ impl<D: Device> Pool<D> {
         self.shared.notice(notice);
     }
 
+    /// Connects a pool anew whose broker has gone, as soon as another one is there, and tells it what
+    /// the pool's jobs hold: they go on. Whether there is a connection; how long this waits for one is its
+    /// [link](Link::reconnect)'s to say. Not in a pool that has its own books.
+    pub fn reconnect(&self) -> bool {
+        self.shared.reconnect()
+    }
+
     /// A handle that does not keep the pool: for a thread that serves it.
     #[must_use]
     pub fn downgrade(&self) -> WeakPool<D> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +50,12 @@ pub trait Physical {
     /// # Errors
     /// If the memory cannot be exported, or the device refuses.
     fn export(&self, memory: &Self::Memory) -> Result<OwnedFd, Self::Error>;
+
+    /// The memory of `len` bytes behind a descriptor that another process has exported.
+    ///
+    /// # Errors
+    /// If the descriptor is none, or the device refuses.
+    fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<Self::Memory, Self::Error>;
 }
 
 impl<D: Share> Physical for D {
@@ -70,6 +76,10 @@ impl<D: Share> Physical for D {
 
     fn export(&self, memory: &Self::Memory) -> Result<OwnedFd, Self::Error> {
         Share::export(self, memory)
+    }
+
+    fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<Self::Memory, Self::Error> {
+        Share::import(self, descriptor, len)
     }
 }
 
@@ -142,6 +152,23 @@ impl CudaPhysical {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn check_length(&self, len: Bytes) -> Result<(), CudaError> {
+        let granularity = self.caps.granularity;
+        if len.is_zero() || !len.value().is_multiple_of(granularity.value()) {
+            return Err(CudaError::BadSize { size: len, granularity });
+        }
+        Ok(())
+    }
+
+    /// Adds memory that the driver has a handle of to the books.
+    fn enter(&self, handle: u64) -> CudaPiece {
+        let mut handles = self.handles();
+        let key = handles.next;
+        handles.next += 1;
+        handles.live.insert(key, handle);
+        CudaPiece { device: self.id, key }
+    }
+
     /// The driver's handle of memory.
     fn handle(&self, memory: &CudaPiece) -> Result<u64, CudaError> {
         let own = memory.device == self.id;
@@ -169,19 +196,12 @@ impl Physical for CudaPhysical {
     }
 
     fn create(&self, len: Bytes) -> Result<CudaPiece, CudaError> {
-        let granularity = self.caps.granularity;
-        if len.is_zero() || !len.value().is_multiple_of(granularity.value()) {
-            return Err(CudaError::BadSize { size: len, granularity });
-        }
+        self.check_length(len)?;
         let prop = AllocationProp::on(self.device, true);
         let mut handle = 0;
         // SAFETY: the pointers are to a handle and to properties of the driver's layout.
         unsafe { self.driver.create(&raw mut handle, size(len.value()), &raw const prop, 0) }?;
-        let mut handles = self.handles();
-        let key = handles.next;
-        handles.next += 1;
-        handles.live.insert(key, handle);
-        Ok(CudaPiece { device: self.id, key })
+        Ok(self.enter(handle))
     }
 
     fn destroy(&self, memory: CudaPiece) -> Result<(), Refused<CudaPiece, CudaError>> {
@@ -203,6 +223,17 @@ impl Physical for CudaPhysical {
         unsafe { self.driver.export(out, handle, POSIX_FILE_DESCRIPTOR, 0) }?;
         // SAFETY: the driver has opened the descriptor for the caller.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<CudaPiece, CudaError> {
+        self.check_length(len)?;
+        let mut handle = 0;
+        let raw = usize::try_from(descriptor.as_raw_fd()).unwrap_or(usize::MAX);
+        let shareable = std::ptr::without_provenance_mut(raw);
+        // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays the
+        // caller's; the other pointer is to a handle.
+        unsafe { self.driver.import(&raw mut handle, shareable, POSIX_FILE_DESCRIPTOR) }?;
+        Ok(self.enter(handle))
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Up {
         version: u32,
         /// It only looks, and is to have no jobs.
         only_looks: bool,
+        /// It has jobs from a broker before this one.
+        resumes: bool,
     },
     /// A request, about one of its jobs unless it is of the pool.
     Request(Option<JobId>, Request),
@@ -43,6 +45,12 @@ pub enum Up {
     Slot(JobId, u8),
     /// A descriptor of a region's memory is to be sent: [`Down::Memory`].
     Fetch(u32),
+    /// The memory of a region that the client has from the broker before this one: a descriptor comes with
+    /// it. [`Down::Memory`] says whether it is taken in.
+    HandIn(u32),
+    /// The client has said all that it has from the broker before this one. So many connections to the broker
+    /// its process has in all: each of them says so.
+    Recovered(u32),
 }
 
 /// From the broker to a client.
@@ -55,7 +63,8 @@ pub enum Down {
     Refused(Rejection),
     /// To [`Up::Request`].
     Reply(Reply),
-    /// To [`Up::Fetch`]: whether the memory's descriptor comes with this.
+    /// To [`Up::Fetch`]: whether the memory's descriptor comes with this. To [`Up::HandIn`]: whether it
+    /// is taken in.
     Memory(bool),
     /// Unasked, on the socket that is there for it.
     Notice(Notice),
@@ -70,6 +79,17 @@ pub struct Welcome {
     pub capacity: Bytes,
     /// Which device it is: "host", or the UUID of a GPU.
     pub device: String,
+    /// Processes that have yet to tell what they hold from the broker before this one. As long as there are
+    /// any, nobody gets anything.
+    pub awaits: Vec<u32>,
+}
+
+impl Welcome {
+    /// Whether both are of brokers of the same device.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.region, self.capacity, &self.device) == (other.region, other.capacity, &other.device)
+    }
 }
 
 /// Why a client is not let in.

@@ -182,7 +182,7 @@ impl Raw {
 const ALL: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 fn hello() -> Up {
-    Up::Hello { version: VERSION, only_looks: false }
+    Up::Hello { version: VERSION, only_looks: false, resumes: false }
 }
 
 fn page(len: u64, seals: SealFlags) -> OwnedFd {
@@ -204,7 +204,7 @@ fn who_does_not_greet_as_a_client_does_is_told_why_and_cut_off() {
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let (pipe, _other) = rustix::pipe::pipe().unwrap();
-    let old = Up::Hello { version: 0, only_looks: false };
+    let old = Up::Hello { version: 0, only_looks: false, resumes: false };
     let bad_page = Fault::Page { len: 4096 };
     let good = page(4096, ALL);
     let (short, open) = (page(100, ALL), page(4096, SealFlags::SHRINK));
@@ -396,7 +396,7 @@ fn ten_thousand_connections_leave_nothing_behind() {
         let mut raw = Raw::new(&socket);
         match turn % 4 {
             0 => {}
-            1 => raw.send(&Up::Hello { version: VERSION, only_looks: true }, &[]),
+            1 => raw.send(&Up::Hello { version: VERSION, only_looks: true, resumes: false }, &[]),
             2 => drop(Raw::joined(&socket)),
             _ => {
                 raw.send(&Up::Fetch(1), &[]);

@@ -33,11 +33,42 @@ pub trait Link<D: Device>: Send + Sync {
     /// [departed](Request::Departed).
     fn pulse(&self, job: JobId) -> &'static Pulse;
 
+    /// Makes a new connection in the place of one that is broken, and has `offer` tell the new broker what this
+    /// process holds, before anybody else can ask it anything. Whether there is a connection. It may take as
+    /// long as the link's owner thinks fit.
+    ///
+    /// A link that cannot says no.
+    fn reconnect(
+        &self,
+        offer: &mut dyn FnMut(&mut dyn Offers<D>) -> Result<(), BrokerError>,
+    ) -> bool {
+        let _ = offer;
+        false
+    }
+
     /// The size of a region.
     fn region_size(&self) -> Bytes;
 
     /// The memory of the broker's device.
     fn capacity(&self) -> Bytes;
+}
+
+/// A new connection to a broker, which has yet to be told what this process holds.
+pub trait Offers<D: Device> {
+    /// Asks, as [`Link::ask`].
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    fn ask(&mut self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError>;
+
+    /// Tells, as [`Link::tell`].
+    fn tell(&mut self, job: Option<JobId>, request: Request);
+
+    /// Hands in the memory of a region.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached, or does not take it.
+    fn hand_in(&mut self, region: u32, memory: &D::Memory) -> Result<(), BrokerError>;
 }
 
 /// Why there is no handle of a region's memory.

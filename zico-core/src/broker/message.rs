@@ -104,6 +104,36 @@ pub enum Request {
     Budget,
     /// The client has no mapping of a region's memory any more, nor a handle of it.
     Released(u32),
+    /// A job goes on at a new broker, under the number that it had at the one before: [`Reply::Joined`].
+    Rejoin(JobId, JobConfig),
+    /// What such a job has: [`Reply::Whether`]. Not, if somebody else has some of it.
+    Offer(Vec<Offered>),
+    /// That is all. Whether an iteration runs.
+    Resume(bool),
+}
+
+/// A region that a job has, which goes on at a new broker.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// Which region.
+    pub region: u32,
+    /// The arena and the page where it is mapped, if it is.
+    pub at: Option<(Lifetime, u64)>,
+    /// What it has it for.
+    pub usage: Usage,
+}
+
+/// What a job has a region for.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// It is leased for the page where it is mapped.
+    Leased,
+    /// It has been given back, and the device has yet to complete that.
+    Draining,
+    /// For nothing: it is mapped there from before.
+    Idle,
 }
 
 /// The allocations of an iteration: how many, and the hash of their sizes in order.
@@ -164,6 +194,7 @@ impl Request {
                 | Self::Leave
                 | Self::Departed
                 | Self::Released(_)
+                | Self::Resume(_)
         )
     }
 }

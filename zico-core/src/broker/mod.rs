@@ -13,6 +13,7 @@
 mod clients;
 mod link;
 pub(crate) mod message;
+mod recovery;
 mod requests;
 mod revoke;
 
@@ -32,8 +33,8 @@ use crate::types::zone::Zone;
 pub use crate::types::pulse::{Pulse, Reading};
 pub use crate::types::want::Told;
 pub use clients::Client;
-pub use link::{Fetch, Link};
-pub use message::{Lease, Notice, Order, Outline, Refusal, Reply, Request, Seen};
+pub use link::{Fetch, Link, Offers};
+pub use message::{Lease, Notice, Offered, Order, Outline, Refusal, Reply, Request, Seen, Usage};
 pub use requests::Violation;
 
 /// The physical memory of regions, by number: what the broker holds of the device.
@@ -88,6 +89,8 @@ pub struct Broker<S> {
     /// Addresses of jobs that have left, which are to be cleared up when their client has done so.
     departed: Vec<Departed>,
     pressure: bool,
+    /// Clients of the broker before this one have yet to say what they have: nobody gets anything.
+    is_recovering: bool,
 }
 
 impl<S: Store> Broker<S> {
@@ -105,6 +108,7 @@ impl<S: Store> Broker<S> {
             revocations: Vec::new(),
             departed: Vec::new(),
             pressure: false,
+            is_recovering: false,
         }
     }
 

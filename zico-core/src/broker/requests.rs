@@ -20,6 +20,7 @@ use crate::types::config::{JobConfig, Terms};
 use crate::types::error::JoinError;
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::Pulse;
+use crate::types::report::Begin;
 use crate::types::sync::Arc;
 use crate::types::tuning::{LONGEST_JOB_NAME, MOST_JOBS, MOST_JOBS_OF_A_CLIENT};
 use crate::types::units::Ticks;
@@ -38,11 +39,11 @@ pub enum Violation {
     NoSuchJob,
     /// A lease before the last one has been settled.
     Unsettled,
-    /// There is nothing to settle, or it has come further than it could.
+    /// A lease has come further than it could.
     NothingToSettle,
     /// A page beyond the arena, or asked for twice, or leased already; or none.
     BadPage,
-    /// A fence whose number is not higher than the last one's.
+    /// A fence whose number no client has.
     BadBatch,
     /// A mark that no iteration has.
     BadMark,
@@ -55,9 +56,9 @@ impl fmt::Display for Violation {
         f.write_str(match self {
             Self::NoSuchJob => "a request for a job that the client does not have",
             Self::Unsettled => "a lease before the last one has been settled",
-            Self::NothingToSettle => "a settlement of what has not been ordered",
+            Self::NothingToSettle => "a settlement of more than was ordered",
             Self::BadPage => "a lease of pages that cannot be leased",
-            Self::BadBatch => "a fence whose number is not higher than the last",
+            Self::BadBatch => "a fence whose number no client has",
             Self::BadMark => "a mark that no iteration has",
             Self::BadName => "a name that is too long",
         })
@@ -83,7 +84,8 @@ impl<S: Store> Broker<S> {
             None => self.of_the_pool(client, request)?,
             Some(JobId(job)) => {
                 if self.seats.get(&job).is_none_or(|seat| seat.client != client) {
-                    return Err(Violation::NoSuchJob);
+                    // What a client tells of a job that is no more may have been on its way.
+                    return if request.asks() { Err(Violation::NoSuchJob) } else { Ok(None) };
                 }
                 self.of_a_job(client, job, request, now)?
             }
@@ -99,6 +101,7 @@ impl<S: Store> Broker<S> {
     ) -> Result<Option<Reply>, Violation> {
         Ok(Some(match request {
             Request::Join(config) => self.join(client, config)?,
+            Request::Rejoin(job, config) => self.rejoin(client, job, config)?,
             Request::Pool => Reply::Pool(self.ledger.snapshot()),
             Request::Waits => Reply::Waits(self.ledger.waits()),
             Request::Budget => Reply::Budget(self.ledger.budget_status()),
@@ -115,20 +118,29 @@ impl<S: Store> Broker<S> {
     }
 
     fn join(&mut self, client: Client, config: JobConfig) -> Result<Reply, Violation> {
-        if config.name.len() > LONGEST_JOB_NAME {
-            return Err(Violation::BadName);
-        }
         let own = self.seats.values().filter(|seat| seat.client == client).count();
         for (jobs, most) in [(own, MOST_JOBS_OF_A_CLIENT), (self.seats.len(), MOST_JOBS)] {
             if jobs >= most as usize {
                 return Ok(Reply::TooManyJobs(most));
             }
         }
+        let key = self.ledger.new_key();
+        self.join_as(client, config, key)
+    }
+
+    pub(super) fn join_as(
+        &mut self,
+        client: Client,
+        config: JobConfig,
+        key: JobKey,
+    ) -> Result<Reply, Violation> {
+        if config.name.len() > LONGEST_JOB_NAME {
+            return Err(Violation::BadName);
+        }
         let refused = Reply::FloorNotFree { floor: config.floor, budget: self.budget() };
         let Ok::<_, JoinError<()>>(terms) = Terms::new(&config, self.region) else {
             return Ok(refused);
         };
-        let key = self.ledger.new_key();
         let name = if config.name.is_empty() { format!("job {key}") } else { config.name };
         let account = Account::new(name.into(), Arc::new(Pulse::new()), terms);
         if !self.ledger.join(key, account) {
@@ -149,7 +161,9 @@ impl<S: Store> Broker<S> {
     ) -> Result<Option<Reply>, Violation> {
         let ledger = &mut self.ledger;
         Ok(Some(match request {
+            Request::Begin(_) if self.is_recovering => Reply::Begun(Ok(Begin::Wait(None))),
             Request::Begin(shape) => Reply::Begun(ledger.begin(job, shape, now)),
+            Request::Offer(offered) => Reply::Whether(self.offer(client, job, &offered)?),
             Request::End(seen) => Reply::Ended(ledger.end(job, now, signature(seen))),
             Request::Replan { shape: told, seen, regions, within } => {
                 let kind = Kind { told, signature: signature(seen) };
@@ -196,13 +210,17 @@ impl<S: Store> Broker<S> {
             Request::Fence(batch) => {
                 let seat = self.seats.get_mut(&job).ok_or(Violation::NoSuchJob)?;
                 // The highest is the broker's own, for the last fence of a client that is cut off.
-                if batch <= seat.last || batch == u64::MAX {
+                if batch == u64::MAX {
                     return Err(Violation::BadBatch);
                 }
-                seat.last = batch;
-                self.close(job, batch);
+                // One from before a new broker was there is within a later one.
+                if batch > seat.last {
+                    seat.last = batch;
+                    self.close(job, batch);
+                }
             }
             Request::Completed(batch) => self.complete(job, batch, now),
+            Request::Resume(runs) => self.resume(job, runs, now),
             Request::Leave => {
                 if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
                     return Err(Violation::Unsettled);
@@ -237,6 +255,10 @@ impl<S: Store> Broker<S> {
         }
         self.check_pages(job, &lease)?;
         let (want, last) = lease.want();
+        if self.is_recovering {
+            let (asked, pages) = (want.asked, want.pages.len() as u64);
+            return Ok(Reply::Refused(Refusal::Busy(self.ledger.shortage(job, asked, pages))));
+        }
         let order = match self.ledger.lease(job, &want, last, now) {
             Ok(order) => order,
             Err(denied) => return Ok(Reply::Refused(refusal(denied))),
@@ -307,8 +329,9 @@ impl<S: Store> Broker<S> {
         mapped: u32,
         now: Ticks,
     ) -> Result<(), Violation> {
-        let seat = self.seats.get_mut(&job).ok_or(Violation::NothingToSettle)?;
-        let (zone, order) = seat.order.take().ok_or(Violation::NothingToSettle)?;
+        // One of the broker before this has been told of in another way.
+        let Some(seat) = self.seats.get_mut(&job) else { return Ok(()) };
+        let Some((zone, order)) = seat.order.take() else { return Ok(()) };
         let (unmapped, mapped) = (unmapped as usize, mapped as usize);
         let all = (order.unmap.len(), order.map.len());
         if unmapped > all.0 || mapped > all.1 || (mapped > 0 && unmapped < all.0) {

@@ -192,11 +192,13 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) {
+    /// Books how far the device has come with a work order. Whether the order was one of the books that
+    /// there are.
+    pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) -> bool {
         match &self.books {
             Books::Own(_) => {
                 let now = self.device.now();
-                self.ledger(|ledger| ledger.settle(job, zone, order, done, now));
+                self.ledger(|ledger| ledger.settle(job, zone, order, done, now)).is_some()
             }
             Books::Remote(remote) => remote.settle(job, zone, order, done),
         }

@@ -32,6 +32,40 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// Connects to the broker that has come in the place of one that is gone, and tells it what this
+    /// process holds. Whether there is a connection.
+    pub(crate) fn reconnect(&self) -> bool {
+        let Some(remote) = self.remote() else { return false };
+        let is_connected = remote.link.reconnect(&mut |offers| {
+            let regions = self.handles.lock().imported();
+            for region in regions {
+                let memory = self.handles.lock().memory(region);
+                if let (Some(memory), Ok(region)) = (memory, u32::try_from(region)) {
+                    offers.hand_in(region, &memory)?;
+                }
+            }
+            self.restart_pulses();
+            remote.offer_jobs(offers)
+        });
+        if is_connected {
+            // What drains is fenced anew, under a number that the new broker knows.
+            let _ = self.reclaim(None);
+        }
+        self.changed();
+        is_connected
+    }
+
+    /// A new broker counts a job's iterations from nothing.
+    fn restart_pulses(&self) {
+        let Some(remote) = self.remote() else { return };
+        for job in remote.jobs() {
+            let heap = self.handles.lock().heap(job);
+            if let Some((_, heap)) = heap {
+                heap.lock().restart_pulse(remote.is_running(job));
+            }
+        }
+    }
+
     /// A job leaves whose books are at a broker.
     pub(super) fn leave_broker(&self, job: JobKey) {
         if self.remote().is_some_and(|remote| remote.leave(job)) {

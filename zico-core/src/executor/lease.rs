@@ -9,7 +9,7 @@ use crate::broker::Fetch;
 use crate::ledger::{Denied, Done, Mapped, WorkOrder};
 use crate::types::JobKey;
 use crate::types::device::Device;
-use crate::types::error::AllocError;
+use crate::types::error::{AllocError, BrokerError};
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
 use crate::types::want::Want;
@@ -29,28 +29,35 @@ impl<D: Device> Shared<D> {
             let _ = self.reclaim(Some(job));
             granted = self.ask_for(job, want, true);
         }
-        match granted {
-            Ok(order) => self.carry_out(job, want.zone, &order),
-            Err(refused) => Err(refusal(refused)),
+        let order = granted.map_err(refusal)?;
+        if self.carry_out(job, want.zone, &order)? {
+            return Ok(());
+        }
+        // There is another broker since, which has to be asked.
+        let order = self.ask_for(job, want, true).map_err(refusal)?;
+        match self.carry_out(job, want.zone, &order)? {
+            true => Ok(()),
+            false => Err(AllocError::Broker(BrokerError::Unreachable)),
         }
     }
 
-    /// Sees to it that granted regions are mapped at their pages.
+    /// Sees to it that granted regions are mapped at their pages. Whether they are the job's.
     fn carry_out(
         &self,
         job: JobKey,
         zone: Zone,
         order: &WorkOrder,
-    ) -> Result<(), AllocError<D::Error>> {
+    ) -> Result<bool, AllocError<D::Error>> {
         if order.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let mut done = Done::default();
         let result = self
             .fetch(order)
             .and_then(|()| self.work(job, zone, order, &mut done).map_err(AllocError::Device));
-        self.settle(job, zone, order, &done);
-        result
+        let is_known = self.settle(job, zone, order, &done);
+        // What has gone wrong over a connection that is no more is tried again over the new one.
+        if is_known { result.map(|()| true) } else { Ok(false) }
     }
 
     /// Takes in the memory that a broker has created, and of which there is no handle here yet.

@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::broker::{Fetch, Lease, Link, Order, Refusal, Reply, Request, Seen};
+use crate::broker::{
+    Fetch, Lease, Link, Offered, Offers, Order, Refusal, Reply, Request, Seen, Usage,
+};
 use crate::learn::predictor::Peak;
 use crate::learn::profile::Profile;
 use crate::learn::signature::Signature;
@@ -27,6 +29,8 @@ use crate::types::zone::Zone;
 pub(crate) struct Remote<D: Device> {
     pub(super) link: Box<dyn Link<D>>,
     jobs: Mutex<BTreeMap<JobKey, Seat>>,
+    /// Counts the connections: changes when a new broker has been told what is here.
+    connection: AtomicU32,
     /// Regions whose memory is to go.
     release: Mutex<BTreeSet<u32>>,
     /// Not zero while somebody waits, in whatever process.
@@ -36,6 +40,13 @@ pub(crate) struct Remote<D: Device> {
 /// What this process knows of one of its jobs in the books.
 #[derive(Default)]
 struct Seat {
+    config: JobConfig,
+    /// The connection that its last lease was granted over, and the pages of it.
+    granted: (u64, Vec<u64>),
+    /// The pages that are leased.
+    leased: BTreeSet<(Zone, u64)>,
+    /// Regions that it has given back, the page they were at, and the batch whose completion they wait for.
+    draining: Vec<(u64, (Zone, u64), u32)>,
     /// The pages given back since the last batch was closed.
     given: usize,
     /// The number of the last batch that was closed.
@@ -52,6 +63,51 @@ impl Seat {
     fn is_open(&self) -> bool {
         self.given > 0 || self.is_owed
     }
+
+    /// Pages are given back, to the batch that is open.
+    fn give(&mut self, zone: Zone, pages: &[u64]) {
+        self.given += pages.len();
+        for &page in pages {
+            let place = (zone, page);
+            if self.leased.remove(&place)
+                && let Some(&region) = self.mapped.get(&place)
+            {
+                self.draining.push((self.batch + 1, place, region));
+            }
+        }
+    }
+
+    /// All regions that it has, for a new broker. Those that drain do so in the batch that is open from now
+    /// on.
+    fn offer(&mut self) -> Vec<Offered> {
+        let leased: BTreeSet<u32> =
+            self.leased.iter().filter_map(|place| self.mapped.get(place)).copied().collect();
+        let next = self.batch + 1;
+        // One that drains and has been leased again is in use.
+        self.draining.retain(|(_, _, region)| !leased.contains(region));
+        let mut draining: BTreeMap<u32, (Zone, u64)> = BTreeMap::new();
+        for (batch, place, region) in &mut self.draining {
+            *batch = next;
+            draining.insert(*region, *place);
+        }
+        self.given = self.given.max(self.draining.len());
+        let mut offered = Vec::new();
+        for (&(zone, page), &region) in &self.mapped {
+            let usage = match draining.get(&region) {
+                _ if self.leased.contains(&(zone, page)) => Usage::Leased,
+                Some(&place) if place == (zone, page) => {
+                    draining.remove(&region);
+                    Usage::Draining
+                }
+                _ => Usage::Idle,
+            };
+            offered.push(Offered { region, at: Some((zone.lifetime(), page)), usage });
+        }
+        // Those whose page has another region by now.
+        let unmapped = draining.into_keys();
+        offered.extend(unmapped.map(|region| Offered { region, at: None, usage: Usage::Draining }));
+        offered
+    }
 }
 
 /// Why a lease was not granted.
@@ -66,6 +122,7 @@ impl<D: Device> Remote<D> {
         Self {
             link,
             jobs: Mutex::new(BTreeMap::new()),
+            connection: AtomicU32::new(0),
             release: Mutex::new(BTreeSet::new()),
             pressure: AtomicU32::new(0),
         }
@@ -107,7 +164,8 @@ impl<D: Device> Remote<D> {
             Ok(_) => return Err(JoinError::Broker(BrokerError::Confused)),
             Err(error) => return Err(JoinError::Broker(error)),
         };
-        self.jobs.lock().insert(job.0, Seat::default());
+        let seat = Seat { config: config.clone(), ..Seat::default() };
+        self.jobs.lock().insert(job.0, seat);
         Ok((job.0, SharedPulse::Page(self.link.pulse(job))))
     }
 
@@ -138,14 +196,15 @@ impl<D: Device> Remote<D> {
         begun
     }
 
-    /// An iteration ends here even if the broker cannot be told: it knows then that the job has
-    /// gone.
+    /// An iteration ends. It does so here whatever the broker says: one that has come in the place of another
+    /// may have been told that none runs, while this was on its way.
     pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
         let was_running = self.change(job, |seat| core::mem::take(&mut seat.is_running));
-        match self.ask(job, Request::End(seen(signature))) {
-            Ok(Reply::Ended(ended)) => ended,
-            _ if was_running == Some(true) => Ok(()),
-            _ => Err(NotRunning),
+        let ended = self.ask(job, Request::End(seen(signature)));
+        if was_running == Some(true) || ended == Ok(Reply::Ended(Ok(()))) {
+            Ok(())
+        } else {
+            Err(NotRunning)
         }
     }
 
@@ -167,12 +226,26 @@ impl<D: Device> Remote<D> {
     }
 
     pub(super) fn lease(&self, job: JobKey, want: &Want, last: bool) -> Result<WorkOrder, Refused> {
+        let connection = self.connection.load(Ordering::Acquire);
         match self.ask(job, Request::Lease(Lease::new(want, last))) {
-            Ok(Reply::Granted(order)) => Ok(self.order(job, order)),
+            Ok(Reply::Granted(order)) => {
+                self.granted(job, want, &order, connection);
+                Ok(self.order(job, order))
+            }
             Ok(Reply::Refused(refusal)) => Err(refused(refusal)),
             Ok(_) => Err(Refused::Broker(BrokerError::Confused)),
             Err(error) => Err(Refused::Broker(error)),
         }
+    }
+
+    /// A lease has been granted. If the device has nothing to do for it, that is all.
+    fn granted(&self, job: JobKey, want: &Want, order: &Order, connection: u32) {
+        self.change(job, |seat| {
+            seat.granted = (connection.into(), want.pages.clone());
+            if order.map.is_empty() {
+                seat.leased.extend(want.pages.iter().map(|&page| (want.zone, page)));
+            }
+        });
     }
 
     /// A work order in the executor's words.
@@ -188,17 +261,29 @@ impl<D: Device> Remote<D> {
         WorkOrder::of_broker(unmap.collect(), map.collect())
     }
 
-    pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) {
-        self.change(job, |seat| {
+    /// Whether what the broker has granted is the job's: not if there is another broker since, which has not
+    /// been told of it.
+    pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) -> bool {
+        let is_known = self.change(job, |seat| {
             for (place, _) in &order.unmap[..done.unmapped] {
                 seat.mapped.remove(&(place.zone, place.page));
             }
             for &(page, region) in &order.map[..done.mapped] {
                 seat.mapped.insert((zone, page), number(region));
             }
+            let (connection, pages) = core::mem::take(&mut seat.granted);
+            let is_known = connection == u64::from(self.connection.load(Ordering::Acquire));
+            if is_known && done.mapped == order.map.len() {
+                seat.leased.extend(pages.into_iter().map(|page| (zone, page)));
+            }
+            is_known
         });
+        if is_known != Some(true) {
+            return false;
+        }
         let [unmapped, mapped] = [done.unmapped, done.mapped].map(number);
         self.tell(job, Request::Settle { unmapped, mapped });
+        true
     }
 
     /// Gives pages back. Whether it is time to fence them.
@@ -211,7 +296,7 @@ impl<D: Device> Remote<D> {
     ) -> bool {
         let pages: Vec<u64> = pages.collect();
         let given = self.change(job, |seat| {
-            seat.given += pages.len();
+            seat.give(zone, &pages);
             seat.given
         });
         for some in pages.chunks(AT_A_TIME) {
@@ -241,6 +326,7 @@ impl<D: Device> Remote<D> {
 
     /// The device has completed a batch and all before it. That is the last of it, always.
     pub(super) fn completed(&self, job: JobKey, batch: u64) -> Option<bool> {
+        self.change(job, |seat| seat.draining.retain(|&(of, _, _)| of > batch));
         self.tell(job, Request::Completed(batch));
         Some(true)
     }
@@ -260,6 +346,10 @@ impl<D: Device> Remote<D> {
         self.jobs.lock().keys().copied().collect()
     }
 
+    pub(super) fn is_running(&self, job: JobKey) -> bool {
+        self.change(job, |seat| seat.is_running) == Some(true)
+    }
+
     /// Those that run no iteration.
     pub(super) fn at_rest(&self) -> Vec<JobKey> {
         let seats = self.jobs.lock();
@@ -271,6 +361,13 @@ impl<D: Device> Remote<D> {
     pub(super) fn leave(&self, job: JobKey) -> bool {
         let leaves = self.change(job, |seat| {
             // All of it is fenced once more.
+            let leased = core::mem::take(&mut seat.leased);
+            for zone in Zone::ALL {
+                let of = leased.iter().filter(|(other, _)| *other == zone);
+                let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
+                seat.leased.extend(pages.iter().map(|&page| (zone, page)));
+                seat.give(zone, &pages);
+            }
             seat.given += 1;
             seat.is_running = false;
             !core::mem::replace(&mut seat.has_left, true)
@@ -332,6 +429,38 @@ impl<D: Device> Remote<D> {
     /// The memory of a region has gone from this process.
     pub(super) fn released(&self, region: u32) {
         self.link.tell(None, Request::Released(region));
+    }
+
+    /// Tells a new broker of all jobs, whose memory has been handed in. From here on it is this one that
+    /// grants.
+    pub(super) fn offer_jobs(&self, offers: &mut dyn Offers<D>) -> Result<(), BrokerError> {
+        let jobs = {
+            let mut seats = self.jobs.lock();
+            self.connection.fetch_add(1, Ordering::AcqRel);
+            let offer = |(&job, seat): (&JobKey, &mut Seat)| {
+                (job, seat.config.clone(), seat.offer(), seat.is_running, seat.has_left)
+            };
+            seats.iter_mut().map(offer).collect::<Vec<_>>()
+        };
+        for (job, config, offered, is_running, has_left) in jobs {
+            let id = JobId(job);
+            // What is reserved for it was so before: the new broker has room for it, or not even that.
+            match offers.ask(None, Request::Rejoin(id, config))? {
+                Reply::Joined(_) => {}
+                _ => return Err(BrokerError::Confused),
+            }
+            for some in offered.chunks(AT_A_TIME) {
+                match offers.ask(Some(id), Request::Offer(some.to_vec()))? {
+                    Reply::Whether(true) => {}
+                    _ => return Err(BrokerError::Confused),
+                }
+            }
+            offers.tell(Some(id), Request::Resume(is_running));
+            if has_left {
+                offers.tell(Some(id), Request::Leave);
+            }
+        }
+        Ok(())
     }
 
     /// Why so much can never be had.

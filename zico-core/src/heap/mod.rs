@@ -72,6 +72,16 @@ pub(crate) struct JobHeap<D: Device> {
 }
 
 impl<D: Device> JobHeap<D> {
+    /// Other books count the job's iterations from nothing: the one that runs is the first.
+    pub(crate) fn restart_pulse(&mut self, runs: bool) {
+        self.pulse.reset();
+        if runs {
+            self.pulse.restart();
+        }
+        // Those that wait for other streams wait still.
+        self.parked.iter().for_each(|_| self.pulse.park());
+    }
+
     pub(crate) fn new(
         bases: [Addr; Zone::COUNT],
         page_bytes: Bytes,

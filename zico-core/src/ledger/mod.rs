@@ -18,12 +18,14 @@
 //! | `banker` | the safety test |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
+//! | `adopt` | the books of a ledger that is no more, from what its jobs have |
 //! | `admission`, `queue` | which iterations start |
 //! | `retire` | regions whose memory goes back to the device |
 //! | `report` | snapshots |
 
 pub(crate) mod account;
 mod admission;
+mod adopt;
 mod banker;
 mod budget;
 mod denial;
@@ -63,6 +65,7 @@ use placement::{Backing, Chosen};
 use queue::Queue;
 use region::{RegionTable, State};
 
+pub(crate) use adopt::Use;
 pub(crate) use budget::regions_of;
 pub(crate) use fences::is_full;
 pub(crate) use lease::{Denied, Done, WorkOrder};

@@ -19,6 +19,8 @@ pub(super) struct Run {
     /// By how many regions it has held more than its profile had promised from there on.
     pub(super) exceeded: u32,
     pub(super) recorder: Recorder,
+    /// Its beginning was not seen: nothing is learned from it.
+    pub(super) is_partial: bool,
 }
 
 pub(super) enum Phase {

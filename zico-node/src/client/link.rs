@@ -1,19 +1,26 @@
 //! The way to the broker, as a pool needs it.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zico_core::broker::{Fetch, Link, Pulse, Reply, Request};
+use zico_core::broker::{Fetch, Link, Offers, Pulse, Reply, Request};
 use zico_core::{BrokerError, Bytes, JobId};
 use zico_cuda::Share;
 
+use super::connections::Connections;
+use super::links;
 use super::pages::OwnPage;
-use super::wire::Wire;
+use super::wire::{NewLine, Wire};
 use crate::page::SLOTS;
-use crate::wire::{Down, Up, Welcome};
+use crate::wire::{Down, Up, VERSION, Welcome};
 
 pub(super) struct NodeLink<D> {
     wire: Arc<Wire>,
+    socket: PathBuf,
+    /// Those who ask while there is no broker wait for a new connection: how many there were.
+    connections: Arc<Connections>,
     page: OwnPage,
     welcome: Welcome,
     device: D,
@@ -22,8 +29,104 @@ pub(super) struct NodeLink<D> {
 }
 
 impl<D: Share> NodeLink<D> {
-    pub(super) fn new(wire: Arc<Wire>, page: OwnPage, welcome: Welcome, device: D) -> Self {
-        Self { wire, page, welcome, device, slots: Mutex::default() }
+    pub(super) fn new(
+        wire: Arc<Wire>,
+        socket: PathBuf,
+        connections: Arc<Connections>,
+        page: OwnPage,
+        welcome: Welcome,
+        device: D,
+    ) -> Self {
+        links::add(&socket);
+        Self { wire, socket, connections, page, welcome, device, slots: Mutex::default() }
+    }
+
+    /// Asks, and asks again once another broker is there, if the one that is asked has gone.
+    fn ask_with(&self, up: &Up) -> Result<(Down, Vec<OwnedFd>), BrokerError> {
+        loop {
+            let seen = self.connections.count();
+            match self.wire.ask_with(up, &[]) {
+                Err(BrokerError::Unreachable) if self.connections.wait_beyond(seen) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// One try to connect to another broker, and to tell it what is here.
+    fn connect_anew(
+        &self,
+        offer: &mut dyn FnMut(&mut dyn Offers<D>) -> Result<(), BrokerError>,
+    ) -> Result<bool, BrokerError> {
+        let unreachable = |_| BrokerError::Unreachable;
+        let Some(mut line) = self.wire.reconnect(&self.socket).map_err(unreachable)? else {
+            return Ok(true);
+        };
+        let told = self.tell_all(&mut line, offer);
+        match told {
+            Ok(notices) => {
+                line.open();
+                self.connections.has_new(notices);
+                Ok(true)
+            }
+            Err(error) => {
+                line.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn tell_all(
+        &self,
+        line: &mut NewLine<'_>,
+        offer: &mut dyn FnMut(&mut dyn Offers<D>) -> Result<(), BrokerError>,
+    ) -> Result<OwnedFd, BrokerError> {
+        let unreachable = |_| BrokerError::Unreachable;
+        let (notices, far) = crate::socket::pair().map_err(unreachable)?;
+        let hello = Up::Hello { version: VERSION, only_looks: false, resumes: true };
+        match line.ask(&hello, &[self.page.descriptor(), far.as_fd()])? {
+            Down::Welcome(welcome) if welcome.is_like(&self.welcome) => {}
+            _ => return Err(BrokerError::Confused),
+        }
+        offer(&mut Offering { line, device: &self.device })?;
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        for (&slot, &job) in slots.iter() {
+            line.tell(&Up::Slot(job, u8::try_from(slot).unwrap_or(u8::MAX)));
+        }
+        line.tell(&Up::Recovered(links::of(&self.socket)));
+        Ok(notices)
+    }
+}
+
+impl<D> Drop for NodeLink<D> {
+    fn drop(&mut self) {
+        links::remove(&self.socket);
+    }
+}
+
+/// A new connection, which only the thread that has made it uses yet.
+struct Offering<'a, 'w, D> {
+    line: &'a mut NewLine<'w>,
+    device: &'a D,
+}
+
+impl<D: Share> Offers<D> for Offering<'_, '_, D> {
+    fn ask(&mut self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
+        match self.line.ask(&Up::Request(job, request), &[])? {
+            Down::Reply(reply) => Ok(reply),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    fn tell(&mut self, job: Option<JobId>, request: Request) {
+        self.line.tell(&Up::Request(job, request));
+    }
+
+    fn hand_in(&mut self, region: u32, memory: &D::Memory) -> Result<(), BrokerError> {
+        let descriptor = self.device.export(memory).map_err(|_| BrokerError::Confused)?;
+        match self.line.ask(&Up::HandIn(region), &[descriptor.as_fd()])? {
+            Down::Memory(true) => Ok(()),
+            _ => Err(BrokerError::Confused),
+        }
     }
 }
 
@@ -33,10 +136,17 @@ static NOBODYS: Pulse = Pulse::new();
 
 impl<D: Share> Link<D> for NodeLink<D> {
     fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
-        match self.wire.ask(&Up::Request(job, request))? {
+        match self.ask_with(&Up::Request(job, request))?.0 {
             Down::Reply(reply) => Ok(reply),
             _ => Err(BrokerError::Confused),
         }
+    }
+
+    fn reconnect(
+        &self,
+        offer: &mut dyn FnMut(&mut dyn Offers<D>) -> Result<(), BrokerError>,
+    ) -> bool {
+        self.connect_anew(offer).unwrap_or(false)
     }
 
     fn tell(&self, job: Option<JobId>, request: Request) {
@@ -49,11 +159,10 @@ impl<D: Share> Link<D> for NodeLink<D> {
 
     fn memory(&self, region: u32) -> Result<D::Memory, Fetch<D::Error>> {
         let broker = |error| Fetch::Broker(error);
-        let (down, descriptors) = self.wire.ask_with(&Up::Fetch(region), &[]).map_err(broker)?;
+        let (down, descriptors) = self.ask_with(&Up::Fetch(region)).map_err(broker)?;
         let descriptor = descriptors.into_iter().next();
         match (down, descriptor) {
             (Down::Memory(true), Some(descriptor)) => {
-                use std::os::fd::AsFd;
                 let len = self.welcome.region;
                 self.device.import(descriptor.as_fd(), len).map_err(Fetch::Device)
             }

@@ -1,6 +1,8 @@
 //! A job's process: the way to the broker, and the thread that hears it.
 
+mod connections;
 mod link;
+mod links;
 mod pages;
 mod service;
 mod wire;
@@ -17,6 +19,7 @@ use zico_core::{
 use zico_cuda::Share;
 
 use crate::wire::{Down, Rejection, Up, VERSION, Welcome};
+use connections::Connections;
 use link::NodeLink;
 use wire::Wire;
 
@@ -111,14 +114,22 @@ impl Client {
             .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
         let page = pages::take().map_err(kernel("memfd_create"))?;
         let (notices, far) = crate::socket::pair().map_err(kernel("socketpair"))?;
-        let hello = Up::Hello { version: VERSION, only_looks: false };
+        let hello = Up::Hello { version: VERSION, only_looks: false, resumes: false };
         let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()]);
         drop(far);
         let welcome = welcome(answer.map(|(down, _)| down), socket)?;
         let wire = Arc::new(wire);
-        let link = NodeLink::new(wire.clone(), page, welcome, device.clone());
+        let connections = Arc::new(Connections::default());
+        let link = NodeLink::new(
+            wire.clone(),
+            socket.to_owned(),
+            connections.clone(),
+            page,
+            welcome,
+            device.clone(),
+        );
         let pool = Pool::connect(device, Box::new(link)).map_err(ConnectError::Pool)?;
-        service::start(pool.downgrade(), wire, notices).map_err(kernel("a thread"))?;
+        service::start(pool.downgrade(), wire, connections, notices).map_err(kernel("a thread"))?;
         Ok(pool)
     }
 }
@@ -137,7 +148,7 @@ impl Observer {
     pub fn connect(socket: &Path) -> Result<Self, ConnectError<std::convert::Infallible>> {
         let wire = Wire::connect(socket, None)
             .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
-        let hello = Up::Hello { version: VERSION, only_looks: true };
+        let hello = Up::Hello { version: VERSION, only_looks: true, resumes: false };
         let answer = wire.ask_with(&hello, &[]);
         let welcome = welcome(answer.map(|(down, _)| down), socket)?;
         Ok(Self { wire, welcome })
@@ -147,6 +158,13 @@ impl Observer {
     #[must_use]
     pub fn device(&self) -> &str {
         &self.welcome.device
+    }
+
+    /// Processes that, when this connected, had yet to tell what they hold from the broker before this one. As
+    /// long as there are any, nobody gets anything.
+    #[must_use]
+    pub fn awaited_processes(&self) -> &[u32] {
+        &self.welcome.awaits
     }
 
     /// The size of a region.

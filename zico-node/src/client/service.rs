@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use zico_core::broker::Notice;
 use zico_core::{Device, WeakPool};
 
+use super::connections::Connections;
 use super::wire::Wire;
 use crate::socket;
 use crate::wire::{Assembler, Down, LONGEST_PACKET};
@@ -23,20 +24,50 @@ const BEHIND: Duration = Duration::from_millis(5);
 /// ... and how often it is looked for.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Starts it. It ends when the broker, or the pool and all its jobs, are gone.
+/// How often another broker is looked for in the place of one that has gone.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Starts it. It ends with the pool and all its jobs.
 pub(super) fn start<D: Device + 'static>(
     pool: WeakPool<D>,
     wire: Arc<Wire>,
+    connections: Arc<Connections>,
     notices: OwnedFd,
 ) -> Result<(), Errno> {
-    let body = move || serve(&pool, &wire, &notices);
+    let body = move || {
+        let mut notices = Some(notices);
+        // The pool is kept only while it is needed: this thread must not be the last to have it for long.
+        while let Some(socket) = notices.take() {
+            if serve(&pool, &wire, &socket) {
+                break;
+            }
+            notices = connect_anew(&pool, &wire, &connections);
+        }
+        connections.end();
+    };
     let thread = std::thread::Builder::new().name("zico-notices".to_owned()).spawn(body);
     thread
         .map(drop)
         .map_err(|error| error.raw_os_error().map_or(Errno::AGAIN, Errno::from_raw_os_error))
 }
 
-fn serve<D: Device>(pool: &WeakPool<D>, wire: &Wire, notices: &OwnedFd) {
+/// Connects to another broker as soon as there is one. None if the pool has gone meanwhile.
+fn connect_anew<D: Device>(
+    pool: &WeakPool<D>,
+    wire: &Wire,
+    connections: &Connections,
+) -> Option<OwnedFd> {
+    wire.break_off();
+    loop {
+        if pool.upgrade()?.reconnect() {
+            return connections.take_notices();
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Hears a broker until it has gone. Whether the pool has.
+fn serve<D: Device>(pool: &WeakPool<D>, wire: &Wire, notices: &OwnedFd) -> bool {
     let mut assembler = Assembler::new(LONGEST_PACKET);
     let mut pressure = false;
     loop {
@@ -47,14 +78,13 @@ fn serve<D: Device>(pool: &WeakPool<D>, wire: &Wire, notices: &OwnedFd) {
         };
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(often.subsec_nanos()) };
         let polled = poll(&mut [PollFd::new(notices, PollFlags::IN)], Some(&timeout));
+        let Some(pool) = pool.upgrade() else { return true };
         if !matches!(polled, Ok(_) | Err(Errno::INTR)) {
-            return;
+            return false;
         }
-        // The pool is kept only while it is needed: this thread must not be the last to have it for long.
         loop {
             match socket::receive(notices, false) {
                 Ok(Some(packet)) => {
-                    let Some(pool) = pool.upgrade() else { return };
                     if let Ok(Some(Down::Notice(notice))) = assembler.push(&packet.bytes) {
                         if let Notice::Pressure(now) = notice {
                             pressure = now;
@@ -63,18 +93,11 @@ fn serve<D: Device>(pool: &WeakPool<D>, wire: &Wire, notices: &OwnedFd) {
                     }
                 }
                 Err(Errno::AGAIN) => break,
-                // The broker has gone: those who wait are to find out.
-                Ok(None) | Err(_) => {
-                    if let Some(pool) = pool.upgrade() {
-                        pool.notice(Notice::Changed);
-                    }
-                    return;
-                }
+                Ok(None) | Err(_) => return false,
             }
         }
         wire.flush();
         if pressure {
-            let Some(pool) = pool.upgrade() else { return };
             // What the device refuses is tried again.
             let _ = pool.poll();
         }

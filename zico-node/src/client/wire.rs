@@ -45,12 +45,8 @@ struct Line {
 
 impl Wire {
     pub(super) fn connect(path: &Path, probe: Option<Probe>) -> Result<Self, Errno> {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
-        let assembler = Assembler::new(LONGEST_DOWN);
         Ok(Self {
-            line: Mutex::new(Line { socket, assembler, is_broken: false }),
+            line: Mutex::new(Line::connect(path)?),
             queue: Mutex::default(),
             probe,
             sent: AtomicU64::new(0),
@@ -140,6 +136,67 @@ impl Wire {
     }
 }
 
+/// A new line to a broker, for one that is broken: nobody else has it until it is let go.
+pub(super) struct NewLine<'a> {
+    wire: &'a Wire,
+    line: MutexGuard<'a, Line>,
+}
+
+impl Wire {
+    /// Connects anew, if the line is broken: `None` if it is not. What was told and has not been sent is
+    /// forgotten: the new broker is told how things stand.
+    pub(super) fn reconnect(&self, path: &Path) -> Result<Option<NewLine<'_>>, Errno> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if !line.is_broken || self.is_childs() {
+            return Ok(None);
+        }
+        *line = Line::connect(path)?;
+        self.queue().clear();
+        Ok(Some(NewLine { wire: self, line }))
+    }
+
+    /// Whether the line is broken, as far as is known.
+    pub(super) fn break_off(&self) {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).is_broken = true;
+    }
+}
+
+impl NewLine<'_> {
+    pub(super) fn ask(
+        &mut self,
+        up: &Up,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Down, BrokerError> {
+        self.tell_with(up, descriptors);
+        self.line.receive().map(|(down, _)| down)
+    }
+
+    pub(super) fn tell(&mut self, up: &Up) {
+        self.tell_with(up, &[]);
+    }
+
+    fn tell_with(&mut self, up: &Up, descriptors: &[BorrowedFd<'_>]) {
+        self.wire.count();
+        let packets = packets(up);
+        let last = packets.len() - 1;
+        for (at, packet) in packets.iter().enumerate() {
+            self.line.send(packet, if at == last { descriptors } else { &[] });
+        }
+    }
+
+    /// It is of no use: the next try makes another one.
+    pub(super) fn give_up(mut self) {
+        self.line.is_broken = true;
+    }
+
+    /// Everybody may use it.
+    pub(super) fn open(self) {
+        let wire = self.wire;
+        drop(self);
+        wire.flush();
+    }
+}
+
 impl Drop for Wire {
     /// What was told last is to arrive: the broker has this process's memory free only then. A broker that
     /// does not read for so long finds out when the process ends.
@@ -155,6 +212,13 @@ impl Drop for Wire {
 }
 
 impl Line {
+    fn connect(path: &Path) -> Result<Self, Errno> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self { socket, assembler: Assembler::new(LONGEST_DOWN), is_broken: false })
+    }
+
     /// Sends a packet, and waits for room. Nothing is sent to a broker that has gone.
     fn send(&mut self, packet: &[u8], descriptors: &[BorrowedFd<'_>]) {
         if !self.is_broken {

@@ -5,8 +5,10 @@
 //! connection is cut. A client that hangs up, dies or breaks the protocol is cut off: its jobs leave, and
 //! what they held stays charged until its process has ended and its work on the device is over ([`Teardown`]).
 
+mod journal;
 mod listen;
 mod lock;
+mod recovery;
 mod session;
 mod store;
 
@@ -24,6 +26,7 @@ use zico_cuda::Physical;
 
 use crate::peer::Peer;
 use crate::wire::{Down, Fault, Rejection, Up, VERSION, Welcome};
+use journal::{Awaited, Journal};
 use session::{End, Role, Session, Works};
 
 pub use lock::DeviceLock;
@@ -114,9 +117,27 @@ pub enum ServerError {
         /// The most descriptors.
         limit: u64,
     },
+    /// The broker before this one has been killed, and its jobs hold memory in regions of another size, or more
+    /// than this budget.
+    #[error(
+        "jobs of the broker before this one still run, with regions of {region} under a budget of \
+         {budget}: start with these (`zico budget` changes the budget later), or end the jobs"
+    )]
+    Left {
+        /// The size of its regions.
+        region: Bytes,
+        /// Its budget.
+        budget: Bytes,
+    },
     /// The kernel refuses to wait for messages.
     #[error("poll: {}", std::io::Error::from(*.0))]
     Poll(Errno),
+}
+
+/// The milliseconds since 1970, and room for a thousand jobs in each: what no broker before had.
+fn first_number() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0) << 10)
 }
 
 /// The broker of one device. See the [module](self).
@@ -132,6 +153,9 @@ pub struct Server<D: Physical> {
     looked: Instant,
     /// When each process that has ended was found to have.
     ended: BTreeMap<u64, Instant>,
+    journal: Journal,
+    /// Processes that have yet to tell what they have from the broker before this one.
+    awaited: Vec<Awaited>,
 }
 
 impl<D: Physical> Server<D> {
@@ -148,11 +172,17 @@ impl<D: Physical> Server<D> {
         let caps: Caps = device.caps();
         let region = pool.region_for(caps.granularity);
         let store = DeviceStore::new(device, region);
-        let broker = pool.broker(caps, store).map_err(ServerError::Pool)?;
+        let mut broker = pool.broker(caps, store).map_err(ServerError::Pool)?;
+        broker.number_jobs_from(first_number());
         let listener = listen::Listener::bind(&socket, !users.is_empty())?;
         Self::check_descriptors(&broker)?;
         let now = Instant::now();
+        let awaited = Self::awaited(&socket, &mut broker)?;
+        let (region, budget) = (broker.region_size(), broker.budget());
+        let journal = Journal::new(&socket, region, budget, &awaited);
         Ok(Self {
+            journal,
+            awaited,
             listener,
             device: name,
             users,
@@ -230,6 +260,7 @@ impl<D: Physical> Server<D> {
             let now = self.now();
             self.broker.look(now);
             self.bury();
+            self.look_for_awaited();
         }
         self.pass_on();
         Ok(false)
@@ -262,7 +293,7 @@ impl<D: Physical> Server<D> {
             }
         }
         let rest = LOOK.saturating_sub(self.looked.elapsed());
-        let wakes = self.broker.has_waiting() || !self.ended.is_empty();
+        let wakes = self.broker.has_waiting() || !self.ended.is_empty() || !self.awaited.is_empty();
         let timeout =
             wakes.then(|| Timespec { tv_sec: 0, tv_nsec: i64::from(rest.subsec_nanos()) });
         match poll(&mut polled, timeout.as_ref()) {
@@ -328,9 +359,18 @@ impl<D: Physical> Server<D> {
 
     fn handle(&mut self, key: u64, up: Up, descriptors: Vec<OwnedFd>) -> Result<(), End> {
         let Some(session) = self.sessions.get_mut(&key) else { return Ok(()) };
-        if let (Role::New, Up::Hello { version, only_looks }) = (&session.role, &up) {
-            let greeted = self.greet(key, *version, *only_looks, descriptors);
+        if let (Role::New, &Up::Hello { version, only_looks, resumes }) = (&session.role, &up) {
+            let greeted = self.greet(key, version, only_looks, descriptors);
+            if let (true, Some(session)) = (greeted.is_ok(), self.sessions.get(&key))
+                && session.works().is_some()
+            {
+                self.note_connection(key, session.peer.pid, resumes);
+            }
             return greeted.or_else(|rejection| self.reject(key, rejection));
+        }
+        if let (Role::Works(works), &Up::HandIn(region)) = (&session.role, &up) {
+            let client = works.client;
+            return self.take_in(key, client, region, &descriptors);
         }
         if !descriptors.is_empty() {
             let found = descriptors.len();
@@ -341,6 +381,12 @@ impl<D: Physical> Server<D> {
             (Role::Works(works), Up::Slot(job, slot)) => {
                 let jobs = self.broker.jobs(works.client);
                 works.seat(job, slot, &jobs).map_err(End::Fault)
+            }
+            (Role::Works(_), Up::Recovered(connections)) => {
+                session.has_told = true;
+                let pid = session.peer.pid;
+                self.has_told(pid, connections);
+                Ok(())
             }
             (Role::Works(works), Up::Fetch(region)) => {
                 let may = self.broker.may_fetch(works.client, region);
@@ -395,6 +441,7 @@ impl<D: Physical> Server<D> {
             region: self.broker.region_size(),
             capacity: self.broker.capacity(),
             device: self.device.clone(),
+            awaits: self.awaited.iter().map(|awaited| awaited.pid).collect(),
         });
         // One that has gone by now is found out at its next turn.
         let _ = session.answer(&welcome, None);
@@ -415,7 +462,10 @@ impl<D: Physical> Server<D> {
             Request::Waits => Reply::Waits(self.broker.waits()),
             Request::Budget => Reply::Budget(self.broker.budget_status()),
             &Request::SetBudget(budget) => match self.broker.set_budget(budget) {
-                Ok(status) => Reply::Budget(status),
+                Ok(status) => {
+                    self.journal.set_budget(status.target);
+                    Reply::Budget(status)
+                }
                 Err(error) => Reply::NoBudget(error),
             },
             _ => return Err(End::Fault(Fault::Order)),
@@ -445,6 +495,7 @@ impl<D: Physical> Server<D> {
         let now = self.now();
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.socket = None;
+        let pid = session.peer.pid;
         match session.client() {
             Some(client) => {
                 session.role = Role::CutOff(client);
@@ -452,6 +503,7 @@ impl<D: Physical> Server<D> {
                 if !self.broker.holds(client) {
                     self.broker.gone(client, now);
                     self.sessions.remove(&key);
+                    self.is_awaited_still(key, pid);
                 }
             }
             None => drop(self.sessions.remove(&key)),
@@ -473,6 +525,7 @@ impl<D: Physical> Server<D> {
             .collect();
         for key in over {
             self.ended.remove(&key);
+            self.journal.remove(key);
             if let Some(client) = self.sessions.remove(&key).and_then(|session| session.client()) {
                 self.broker.gone(client, now);
             }

@@ -46,6 +46,8 @@ pub(super) struct Session {
     assembler: Assembler,
     unread: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     unread_bytes: usize,
+    /// It has told all that it has from the broker before this one.
+    pub(super) has_told: bool,
     /// What it is told unasked and has not read yet.
     unheard: VecDeque<Vec<u8>>,
 }
@@ -87,6 +89,7 @@ impl Session {
             assembler: Assembler::new(LONGEST_UP),
             unread: VecDeque::new(),
             unread_bytes: 0,
+            has_told: false,
             unheard: VecDeque::new(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! node serve SOCKET REGIONS                  a broker of so many regions of 64 KiB of host memory
+//! node books SOCKET                          prints the broker's books
 //! node train SOCKET NAME ITERATIONS SEED     a job that fills its blocks with patterns and checks them
 //!      [--die-at MESSAGE]                    it kills itself before it sends this message
 //!      [--hold MILLISECONDS]                 each iteration keeps its peak for so long
@@ -20,7 +21,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use zico_core::{AllocError, Block, Bytes, Job, Lifetime, PoolConfig, Request};
 use zico_node::host::{HostConfig, HostDevice};
-use zico_node::{Client, Server, ServerConfig};
+use zico_node::{Client, Observer, Server, ServerConfig};
 
 const REGION: Bytes = Bytes::kib(64);
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["serve", socket, regions] => serve(socket, regions),
+        ["books", socket] => books(socket),
         ["train", socket, name, iterations, seed, ref options @ ..] => {
             train(socket, name, iterations, seed, options)
         }
@@ -46,6 +48,15 @@ fn main() -> ExitCode {
 
 fn device() -> Result<HostDevice, Box<dyn Error>> {
     Ok(HostDevice::new(HostConfig::new().granularity(REGION).capacity(Bytes::mib(256)))?)
+}
+
+/// Prints the broker's books, and who waits.
+fn books(socket: &str) -> Result<(), Box<dyn Error>> {
+    let observer = Observer::connect(Path::new(socket))?;
+    println!("waits for processes {:?}", observer.awaited_processes());
+    println!("{}", observer.snapshot()?);
+    observer.waits()?.iter().for_each(|waits| println!("{waits}"));
+    Ok(())
 }
 
 /// Serves until its standard input is closed.

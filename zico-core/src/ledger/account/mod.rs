@@ -281,6 +281,7 @@ impl Account {
             total: self.leased_total(),
             exceeded: 0,
             recorder: Recorder::default(),
+            is_partial: false,
         });
         self.note(now);
     }
@@ -316,6 +317,9 @@ impl Account {
         let length = run.elapsed(now, self.stall.take().as_ref());
         self.served = self.served.saturating_add(length);
         self.has_moved();
+        if run.is_partial {
+            return true;
+        }
         let exceeded = run.exceeded;
         let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);
         self.shifted = self.shifted.saturating_add(grown.into());

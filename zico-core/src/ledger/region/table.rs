@@ -208,6 +208,11 @@ impl RegionTable {
         self.absent.from(0)
     }
 
+    /// How many there are, closed ones included.
+    pub(in crate::ledger) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// How many are nobody's.
     pub(in crate::ledger) fn free_count(&self) -> usize {
         self.idle_count() + self.absent.len()

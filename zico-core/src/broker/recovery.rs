@@ -1,0 +1,91 @@
+//! A broker that takes the place of one that has ended: its clients go on with what they hold, and tell it.
+//!
+//! Until all of them have done so, or are gone, nothing is leased and nothing starts: what is not known
+//! to be somebody's might be.
+
+use super::clients::Client;
+use super::message::{Offered, Reply, Usage};
+use super::{Broker, Store, Violation};
+use crate::ledger::{Place, Use};
+use crate::types::JobId;
+use crate::types::JobKey;
+use crate::types::config::JobConfig;
+use crate::types::units::Ticks;
+use crate::types::zone::Zone;
+
+impl<S: Store> Broker<S> {
+    /// Jobs that join are numbered from here on, if none has joined yet. A job keeps its number at the broker
+    /// that comes after this one, so no two brokers may give the same ones.
+    pub fn number_jobs_from(&mut self, first: u64) {
+        self.ledger.reserve_key(first);
+    }
+
+    /// There was a broker before this one, whose clients may still hold memory. To be called before any
+    /// connects.
+    pub fn await_clients(&mut self) {
+        self.is_recovering = true;
+    }
+
+    /// All of them have told what they have, or are gone.
+    pub fn has_recovered(&mut self) {
+        if core::mem::take(&mut self.is_recovering) {
+            self.ledger.notify();
+            self.ledger.admit();
+            self.pump();
+        }
+    }
+
+    /// Whether clients of the broker before this one have yet to tell what they have.
+    #[must_use]
+    pub const fn is_recovering(&self) -> bool {
+        self.is_recovering
+    }
+
+    /// A client has handed in the memory of a region that it has from the broker before this one.
+    pub fn took_in(&mut self, client: Client, region: u32) {
+        self.imports.entry(region).or_default().insert(client);
+    }
+
+    pub(super) fn rejoin(
+        &mut self,
+        client: Client,
+        JobId(job): JobId,
+        config: JobConfig,
+    ) -> Result<Reply, Violation> {
+        if self.ledger.knows(job) || self.seats.contains_key(&job) || !self.ledger.reserve_key(job)
+        {
+            return Err(Violation::NoSuchJob);
+        }
+        self.join_as(client, config, job)
+    }
+
+    /// Takes over what a job says it has. Whether all of it can be its own.
+    pub(super) fn offer(
+        &mut self,
+        client: Client,
+        job: JobKey,
+        offered: &[Offered],
+    ) -> Result<bool, Violation> {
+        for &Offered { region, at, usage } in offered {
+            let is_in = self.imports.get(&region).is_some_and(|by| by.contains(&client));
+            if !is_in || at.is_some_and(|(_, page)| page >= self.pages) {
+                return Err(Violation::BadPage);
+            }
+            let place = at.map(|(lifetime, page)| Place { job, zone: Zone::from(lifetime), page });
+            let used = match (usage, place) {
+                (Usage::Leased, Some(place)) => Use::Leased(place),
+                (Usage::Leased, None) => return Err(Violation::BadPage),
+                (Usage::Draining, _) => Use::Draining,
+                (Usage::Idle, _) => Use::Idle,
+            };
+            if !self.ledger.adopt(job, region as usize, place, used) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn resume(&mut self, job: JobKey, runs: bool, now: Ticks) {
+        self.ledger.resume(job, runs, now);
+    }
+}

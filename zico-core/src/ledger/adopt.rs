@@ -1,0 +1,86 @@
+//! Taking over the books of a ledger that is no more, from what the jobs say they have.
+
+use super::Ledger;
+use super::region::{Place, State};
+use crate::types::JobKey;
+use crate::types::units::Ticks;
+
+/// What a job has a region for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Leased(Place),
+    /// Given back, under the batch that is open.
+    Draining,
+    Idle,
+}
+
+impl Ledger {
+    /// Keeps a key for a job that had it before. Whether it can be a job's.
+    pub(crate) fn reserve_key(&mut self, key: JobKey) -> bool {
+        // Keys are counted up: a number that far away is no job's.
+        let is_one = key > 0 && key < JobKey::MAX / 2;
+        if is_one {
+            self.next = self.next.max(key);
+        }
+        is_one
+    }
+
+    /// A job has a region, mapped at this place if at one. Whether nobody else has it.
+    pub(crate) fn adopt(
+        &mut self,
+        job: JobKey,
+        region: usize,
+        place: Option<Place>,
+        used: Use,
+    ) -> bool {
+        if region >= self.regions.count() || !self.accounts.contains_key(&job) {
+            return false;
+        }
+        let state = self.regions[region].state;
+        let taken = |place: Place| {
+            self.pages(place).is_some_and(|pages| pages.page(place.page).region.is_some())
+        };
+        if state == State::Closed
+            || (used != Use::Idle && state != State::Free)
+            || place.is_some_and(taken)
+        {
+            return false;
+        }
+        self.regions.set_created(region, true);
+        if let Some(place) = place {
+            self.regions.map(region, place);
+            self.set_mapping(place, Some(region));
+        }
+        let Some(account) = self.accounts.get_mut(&job) else { return false };
+        match used {
+            Use::Leased(place) => {
+                account.leased[place.zone.index()] += 1;
+                account.taken += 1;
+                self.regions.set_state(region, State::Leased(place));
+            }
+            Use::Draining => {
+                account.draining += 1;
+                account.pending.push(region);
+                let batch = account.batch;
+                if let Some(place) = place {
+                    account.pages[place.zone.index()].set(place.page, |page| page.last = batch);
+                }
+                self.regions.set_state(region, State::Draining { job, batch });
+            }
+            Use::Idle => {}
+        }
+        true
+    }
+
+    /// A job has told all that it has, and whether an iteration runs: from there on it is noted what that
+    /// takes, and nothing is learned from the part of it that is seen.
+    pub(crate) fn resume(&mut self, job: JobKey, runs: bool, now: Ticks) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        if runs && !account.is_running() {
+            account.begin(now);
+            account.run().into_iter().for_each(|run| run.is_partial = true);
+        }
+        account.note(now);
+        self.notify();
+    }
+}
