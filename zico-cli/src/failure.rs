@@ -117,6 +117,10 @@ pub enum Failure {
     /// JSON could not be made of the outcome: a defect.
     #[error("cannot make JSON")]
     Json(#[from] serde_json::Error),
+    /// A broker cannot serve, or cannot be asked.
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Node(#[from] crate::node::NodeError),
     /// Standard output cannot be written.
     #[error("cannot write the output")]
     Output(#[from] io::Error),

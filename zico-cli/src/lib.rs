@@ -12,6 +12,8 @@ mod exit;
 mod failure;
 pub mod import;
 mod load;
+#[cfg(target_os = "linux")]
+mod node;
 mod output;
 mod progress;
 pub mod relief;
@@ -24,6 +26,8 @@ mod timed;
 
 pub use exit::Exit;
 pub use failure::Failure;
+#[cfg(target_os = "linux")]
+pub use node::NodeError;
 
 use std::io::Write;
 
@@ -40,6 +44,8 @@ pub fn run(args: &Args) -> Exit {
         Command::Relief(relief) => command::relief::run(relief),
         Command::Convert(convert) => command::convert::run(convert),
         Command::Devices(devices) => command::devices::run(devices),
+        #[cfg(target_os = "linux")]
+        Command::Node(node) => node::run(node),
     };
     match done {
         Ok(exit) => exit,

@@ -1,6 +1,7 @@
 //! Discovery of CUDA devices, with the reason if there are none.
 
 use std::ffi::{CStr, c_char};
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
 
@@ -37,6 +38,8 @@ pub struct DeviceInfo {
     pub ordinal: u32,
     /// Its name.
     pub name: String,
+    /// Which device it is, however the driver numbers it.
+    pub uuid: Uuid,
     /// Its memory.
     pub memory: Bytes,
     /// Its compute capability: 9 and 0 of 9.0.
@@ -45,6 +48,28 @@ pub struct DeviceInfo {
     pub granularity: Option<Bytes>,
     /// Whether its memory can be handed to other processes.
     pub shareable: bool,
+}
+
+/// Which device it is, on whatever machine. A part of one (MIG) has its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uuid(pub [u8; 16]);
+
+impl fmt::Display for Uuid {
+    /// As `nvidia-smi` writes that of a whole device: `GPU-5a7e6c1d-...`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GPU")?;
+        for (at, byte) in self.0.iter().enumerate() {
+            let gap = if matches!(at, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{gap}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Looks for CUDA devices. Makes no context, so it takes none of their memory. Never fails: the
@@ -95,6 +120,7 @@ fn describe(driver: &Driver, ordinal: u32, device: i32) -> Result<DeviceInfo, Cu
     Ok(DeviceInfo {
         ordinal,
         name: name(driver, device)?,
+        uuid: uuid(driver, device)?,
         memory: memory(driver, device)?,
         compute: (capability(COMPUTE_MAJOR)?, capability(COMPUTE_MINOR)?),
         granularity: if managed { Some(granularity(driver, device, false)?) } else { None },
@@ -126,6 +152,10 @@ pub(crate) fn granularity(
     Ok(Bytes::new(granularity as u64))
 }
 
+pub(crate) fn uuid(driver: &Driver, device: i32) -> Result<Uuid, CudaError> {
+    driver.uuid(device).map(Uuid)
+}
+
 pub(crate) fn memory(driver: &Driver, device: i32) -> Result<Bytes, CudaError> {
     let mut bytes = 0;
     // SAFETY: the pointer is to a size.
@@ -154,6 +184,12 @@ fn name(driver: &Driver, device: i32) -> Result<String, CudaError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvidia_smi_writes_it() {
+        let uuid = Uuid(std::array::from_fn(|at| 0x10 * 9 + u8::try_from(at).unwrap()));
+        assert_eq!(uuid.to_string(), "GPU-90919293-9495-9697-9899-9a9b9c9d9e9f");
+    }
 
     #[test]
     fn a_missing_permission_is_told_from_a_missing_device() {

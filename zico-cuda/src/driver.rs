@@ -14,6 +14,8 @@ use crate::abi::{AccessDesc, AllocationProp, NOT_READY, Opaque, SUCCESS};
 use crate::costs::{self, CallCost, Cost};
 use crate::error::{CudaError, DriverVersion};
 
+type UuidFunction = unsafe extern "C" fn(*mut [u8; 16], c_int) -> u32;
+
 /// The functions that are used. Names with `_v2` are those that a C program gets under the plain
 /// name; the plain symbols are the interface of CUDA 3.
 macro_rules! functions {
@@ -21,6 +23,8 @@ macro_rules! functions {
         /// The driver's functions. All devices share one table.
         pub(crate) struct Driver {
             $($name: unsafe extern "C" fn($($type),*) -> u32,)*
+            /// That of CUDA 11.4, which gives a part of a device (MIG) a UUID of its own, or of 9.2.
+            uuid: UuidFunction,
             costs: Costs,
         }
 
@@ -44,6 +48,15 @@ macro_rules! functions {
                         let found = unsafe { library.get::<Function>(concat!($symbol, "\0")) };
                         *found.map_err(|_| $symbol)?
                     },)*
+                    uuid: {
+                        let find = |symbol: &str| {
+                            // SAFETY: the type is that of both functions in cuda.h.
+                            unsafe { library.get::<UuidFunction>(symbol) }
+                        };
+                        let found = find("cuDeviceGetUuid_v2\0");
+                        let found = found.or_else(|_| find("cuDeviceGetUuid\0"));
+                        *found.map_err(|_| "cuDeviceGetUuid")?
+                    },
                     costs: Costs::default(),
                 })
             }
@@ -158,6 +171,14 @@ impl Driver {
         // SAFETY: the pointer is to a c_int; what the attribute or the device may be is checked.
         unsafe { self.device_attribute(&raw mut value, attribute, device) }?;
         Ok(value)
+    }
+
+    /// The 16 bytes that tell a device, or a part of one, from all others.
+    pub(crate) fn uuid(&self, device: c_int) -> Result<[u8; 16], CudaError> {
+        let mut uuid = [0; 16];
+        // SAFETY: the pointer is to as many bytes as a `CUuuid` has; what the device may be is checked.
+        let code = unsafe { (self.uuid)(&raw mut uuid, device) };
+        if code == SUCCESS { Ok(uuid) } else { Err(self.error("cuDeviceGetUuid", code)) }
     }
 
     /// The name and the description of a code, from the driver.

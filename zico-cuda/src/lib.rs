@@ -52,6 +52,8 @@ mod driver;
 mod error;
 mod events;
 mod inner;
+#[cfg(unix)]
+mod physical;
 mod probe;
 mod registry;
 mod retry;
@@ -62,10 +64,12 @@ mod streams;
 pub use costs::{CallCost, measure_calls};
 pub use cudarc;
 pub use device::{CudaDevice, CudaMemory, CudaRange, Options};
-pub use discover::{DeviceInfo, Discovery, discover};
+pub use discover::{DeviceInfo, Discovery, Uuid, discover};
 pub use driver::take_call_costs;
 pub use error::{CudaError, DriverVersion};
 pub use events::CudaEvent;
+#[cfg(unix)]
+pub use physical::{CudaPhysical, CudaPiece, Physical};
 pub use probe::{Pattern, Probe};
 #[cfg(unix)]
 pub use share::Share;

@@ -28,4 +28,4 @@ mod server;
 mod socket;
 
 pub use client::{Client, ConnectError, Observer};
-pub use server::{DeviceStore, Server, ServerConfig, ServerError, Teardown};
+pub use server::{DeviceLock, DeviceStore, Server, ServerConfig, ServerError, Teardown};

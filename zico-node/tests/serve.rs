@@ -87,3 +87,36 @@ fn memory_goes_from_process_to_process_with_no_byte_of_two() {
     assert_eq!(books.jobs.len(), 2);
     assert!(books.jobs.iter().all(|job| job.iterations == 20), "{books}");
 }
+
+/// The budget goes down and up while jobs of two processes' pools run: memory leaves their addresses by
+/// whichever thread comes first, and by one alone.
+#[test]
+fn jobs_go_on_while_the_budget_goes_down_and_up() {
+    let serving = Serving::new("budgets", Bytes::mib(8));
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let (device, pool) = serving.connect();
+            let ended = &ended;
+            scope.spawn(move || {
+                let job = pool.join(name, device.add_stream()).unwrap();
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    job.begin_blocking(None, LOOK).unwrap();
+                    let request = Request::new(Bytes::mib(3), Lifetime::Iteration);
+                    let block = job.alloc_blocking(request, LOOK).unwrap();
+                    device.fill(block.address(), Bytes::mib(3), 7).unwrap();
+                    assert!(device.verify(block.address(), Bytes::mib(3), 7).unwrap());
+                    job.free(block).unwrap();
+                    job.end().unwrap();
+                }
+            });
+        }
+        let observer = Observer::connect(&serving.socket()).unwrap();
+        for turn in 0..200 {
+            let budget = Bytes::mib(if turn % 2 == 0 { 4 } else { 8 });
+            observer.set_budget(budget).unwrap().unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

@@ -15,6 +15,8 @@ pub(crate) const NAME: &[u8] = b"zico test driver\0";
 const FIRST: usize = 0xC0DE_0000;
 
 static DEVICES: LazyLock<i32> = LazyLock::new(|| setting("ZICO_DRIVER_DEVICES", 1));
+/// The same for all devices of a machine.
+static UUID: LazyLock<u64> = LazyLock::new(|| setting("ZICO_DRIVER_UUID", 0));
 /// How often each primary context is retained.
 static RETAINED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
@@ -39,6 +41,13 @@ pub(crate) fn devices() -> i32 {
 
 pub(crate) fn check_device(device: i32) -> Done {
     if (0..devices()).contains(&device) { Ok(()) } else { Err(codes::INVALID_DEVICE) }
+}
+
+pub(crate) fn uuid(device: i32) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&UUID.to_be_bytes());
+    uuid[15] = u8::try_from(device).unwrap_or(u8::MAX);
+    uuid
 }
 
 pub(crate) fn attribute(attribute: i32) -> Result<i32, u32> {

@@ -18,6 +18,7 @@
 //! | variable | meaning | without it |
 //! |---|---|---|
 //! | `ZICO_DRIVER_DEVICES` | how many devices there are | 1 |
+//! | `ZICO_DRIVER_UUID` | the first 8 bytes of the devices' UUIDs, as a number; the last is the device's | 0 |
 //! | `ZICO_DRIVER_MEMORY` | the bytes of each | 1 GiB |
 //! | `ZICO_DRIVER_NO_VMM` | devices have no virtual memory management | they have |
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |
@@ -133,6 +134,18 @@ export! { call:
             unsafe { put(name.add(at), *byte as c_char) }?;
         }
         Ok(())
+    }
+    /// 6.5 Device Management
+    cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
+        contexts::check_device(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(uuid, contexts::uuid(device)) }
+    }
+    /// 6.5 Device Management
+    cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
+        contexts::check_device(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(uuid, contexts::uuid(device)) }
     }
     /// 6.5 Device Management
     cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) {

@@ -1,5 +1,7 @@
 //! The command line and its help.
 
+#[cfg(target_os = "linux")]
+mod node;
 mod recording;
 mod relief;
 mod run;
@@ -12,6 +14,10 @@ use zico_plan::Planner;
 
 use crate::size::{self, Budget};
 
+#[cfg(target_os = "linux")]
+pub(crate) use node::LONGEST_NAME;
+#[cfg(target_os = "linux")]
+pub use node::{BudgetArgs, NodeCommand, Place, RunJob, Serve, ServedDevice, Status, Top};
 pub use recording::RecordingArgs;
 pub use relief::{Limit, Relief, TimeUnit};
 pub use run::{DeviceName, HandOverName, MachineArgs, PolicyName, RunArgs};
@@ -44,6 +50,8 @@ Examples:
   zico relief graph.json --budget p=0.5          fit in half of the peak
   zico devices                                   the CUDA devices of this machine
   zico replay dlrm gnmt --budget f=0.5 --device cuda:0
+  zico serve --device cuda:0 --budget 70GiB      one budget for the jobs of several processes
+  zico run -- python train.py                    one of them; `zico top` watches them
 
 Exit codes:
   0  all is well
@@ -87,6 +95,10 @@ pub enum Command {
     Convert(Convert),
     /// List the CUDA devices of this machine, or say why there is none
     Devices(Devices),
+    /// One budget for several processes.
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Node(NodeCommand),
 }
 
 /// `zico replay`

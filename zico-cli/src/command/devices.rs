@@ -70,6 +70,7 @@ struct DevicesJson {
 struct DeviceJson {
     device: String,
     name: String,
+    uuid: String,
     memory_bytes: u64,
     compute_capability: String,
     virtual_memory: bool,
@@ -82,6 +83,7 @@ impl DevicesJson {
         let device = |device: &DeviceInfo| DeviceJson {
             device: format!("cuda:{}", device.ordinal),
             name: device.name.clone(),
+            uuid: device.uuid.to_string(),
             memory_bytes: device.memory.value(),
             compute_capability: compute(device),
             virtual_memory: device.granularity.is_some(),

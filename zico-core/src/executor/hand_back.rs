@@ -106,14 +106,23 @@ impl<D: Device> Shared<D> {
         result
     }
 
-    /// Gives up the memory of the regions that the broker wants to go.
+    /// Gives up the memory of the regions that the broker wants to go. What the device refuses stays
+    /// for the next time.
     fn release_regions(&self, remote: &Remote<D>) -> Result<(), D::Error> {
-        for region in remote.to_release() {
-            self.unmap_for_good(remote, &remote.places_of(region))?;
-            self.destroy_import(region as usize)?;
-            remote.released(region);
+        let mut result = Ok(());
+        for region in remote.take_releases() {
+            let gone = self
+                .unmap_for_good(remote, &remote.places_of(region))
+                .and_then(|()| self.destroy_import(region as usize));
+            match gone {
+                Ok(()) => remote.released(region),
+                Err(error) => {
+                    remote.note_release(region);
+                    result = result.and(Err(error));
+                }
+            }
         }
-        Ok(())
+        result
     }
 
     fn destroy_import(&self, region: usize) -> Result<(), D::Error> {

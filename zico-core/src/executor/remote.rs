@@ -433,16 +433,15 @@ impl<D: Device> Remote<D> {
         self.release.lock().insert(region);
     }
 
-    /// The regions whose memory is to go.
-    pub(super) fn to_release(&self) -> Vec<u32> {
-        self.release.lock().iter().copied().collect()
+    /// The regions whose memory is to go, for the caller to give up: no other thread gets them, which
+    /// would unmap what is unmapped already, or a region that has come back under the same number.
+    pub(super) fn take_releases(&self) -> BTreeSet<u32> {
+        core::mem::take(&mut *self.release.lock())
     }
 
     /// The memory of a region has gone from this process.
     pub(super) fn released(&self, region: u32) {
-        if self.release.lock().remove(&region) {
-            self.link.tell(None, Request::Released(region));
-        }
+        self.link.tell(None, Request::Released(region));
     }
 
     /// Tells a new broker of all jobs, whose memory has been handed in. From here on it is this one that

@@ -7,6 +7,7 @@
 
 mod journal;
 mod listen;
+mod lock;
 mod recovery;
 mod session;
 mod store;
@@ -21,13 +22,14 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use zico_core::broker::{Broker, Reply, Request};
 use zico_core::{Bytes, Caps, PoolConfig, PoolError, Ticks};
-use zico_cuda::Share;
+use zico_cuda::Physical;
 
 use crate::peer::Peer;
 use crate::wire::{Down, Fault, Rejection, Up, VERSION, Welcome};
 use journal::{Awaited, Journal};
 use session::{End, Role, Session, Works};
 
+pub use lock::DeviceLock;
 pub use store::DeviceStore;
 
 /// So many messages of one client are handled before it is another one's turn.
@@ -75,6 +77,17 @@ pub enum ServerError {
     Busy {
         /// The socket.
         socket: PathBuf,
+    },
+    /// Another broker serves this device, at whatever socket.
+    #[error(
+        "{device} has a broker already{}: two brokers would give out the same memory twice",
+        .by.map_or_else(String::new, |pid| format!(", process {pid}"))
+    )]
+    Served {
+        /// The device.
+        device: String,
+        /// The broker's process, if it could be asked.
+        by: Option<u32>,
     },
     /// The socket's folder or file cannot be used.
     #[error("{}: {call}: {}", path.display(), std::io::Error::from(*.error))]
@@ -128,7 +141,7 @@ fn first_number() -> u64 {
 }
 
 /// The broker of one device. See the [module](self).
-pub struct Server<D: Share> {
+pub struct Server<D: Physical> {
     listener: listen::Listener,
     device: String,
     users: Vec<u32>,
@@ -145,7 +158,7 @@ pub struct Server<D: Share> {
     awaited: Vec<Awaited>,
 }
 
-impl<D: Share> Server<D> {
+impl<D: Physical> Server<D> {
     /// Listens at the socket. Creates no memory yet.
     ///
     /// # Errors

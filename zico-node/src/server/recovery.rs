@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zico_core::broker::{Broker, Client};
-use zico_cuda::Share;
+use zico_cuda::Physical;
 
 use super::journal::{self, Awaited};
 use super::session::End;
 use super::{DeviceStore, Server, ServerError};
 use crate::wire::{Down, Fault};
 
-impl<D: Share> Server<D> {
+impl<D: Physical> Server<D> {
     /// The processes that have memory from the broker before this one. While there are any, nobody gets
     /// anything.
     pub(super) fn awaited(

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rustix::fs::fstat;
 use zico_core::Bytes;
 use zico_core::broker::Store;
-use zico_cuda::Share;
+use zico_cuda::Physical;
 
 /// The memory of regions on a device that can export it. It is mapped nowhere here.
-pub struct DeviceStore<D: Share> {
+pub struct DeviceStore<D: Physical> {
     device: D,
     region: Bytes,
     memories: BTreeMap<u32, D::Memory>,
@@ -18,7 +18,7 @@ pub struct DeviceStore<D: Share> {
     handed_in: BTreeSet<u32>,
 }
 
-impl<D: Share> DeviceStore<D> {
+impl<D: Physical> DeviceStore<D> {
     /// For regions of this size.
     #[must_use]
     pub const fn new(device: D, region: Bytes) -> Self {
@@ -31,7 +31,7 @@ impl<D: Share> DeviceStore<D> {
     }
 }
 
-impl<D: Share> DeviceStore<D> {
+impl<D: Physical> DeviceStore<D> {
     /// Takes in the memory of a region that a client has from the broker before this one. Whether it is that
     /// region's: not if this broker has made other memory for it.
     pub(super) fn take_in(&mut self, region: u32, descriptor: BorrowedFd<'_>) -> bool {
@@ -54,7 +54,7 @@ impl<D: Share> DeviceStore<D> {
     }
 }
 
-impl<D: Share> Store for DeviceStore<D> {
+impl<D: Physical> Store for DeviceStore<D> {
     fn create(&mut self, region: u32) -> Result<(), Arc<str>> {
         let memory = self.device.create(self.region).map_err(|error| error.to_string())?;
         self.memories.insert(region, memory);

@@ -1,0 +1,28 @@
+//! One budget for several processes: the broker as a program, and what people ask it.
+
+mod books;
+mod budget;
+mod error;
+mod metrics;
+mod place;
+mod run;
+mod serve;
+mod status;
+mod top;
+
+pub use error::NodeError;
+
+use crate::args::NodeCommand;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Runs one of these commands.
+pub(crate) fn run(command: &NodeCommand) -> Result<Exit, Failure> {
+    match command {
+        NodeCommand::Serve(args) => serve::run(args),
+        NodeCommand::Status(args) => status::run(args),
+        NodeCommand::Budget(args) => budget::run(args),
+        NodeCommand::Top(args) => top::run(args),
+        NodeCommand::Run(args) => run::run(args),
+    }
+}
