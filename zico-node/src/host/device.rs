@@ -14,9 +14,10 @@ use super::error::HostError;
 use super::registry::{Place, Registry};
 use super::{addresses, pieces};
 
-/// The unit of memory unless another is asked for. It is a whole number of pages on every system (ARM has
-/// some with pages of 64 KiB), small enough for the waves of jobs of some megabytes, and large enough that
-/// what a process may have of mappings (65,530) is 4 GiB even in regions of one unit.
+/// The unit of memory unless another is asked for. It is a whole number of pages on every system
+/// (ARM has some with pages of 64 KiB), small enough for the waves of jobs of some megabytes, and
+/// large enough that what a process may have of mappings (65,530) is 4 GiB even in regions of one
+/// unit.
 const GRANULARITY: Bytes = Bytes::kib(64);
 
 /// How a [`HostDevice`] is to be.
@@ -40,8 +41,8 @@ impl HostConfig {
         self
     }
 
-    /// Another capacity, rounded down to whole units. It may be more than the machine has: `create` says
-    /// when there is no more. What a container's limit leaves is not looked at.
+    /// Another capacity, rounded down to whole units. It may be more than the machine has: `create`
+    /// says when there is no more. What a container's limit leaves is not looked at.
     #[must_use]
     pub const fn capacity(mut self, capacity: Bytes) -> Self {
         self.capacity = Some(capacity);
@@ -52,8 +53,8 @@ impl HostConfig {
 /// A device whose memory is the machine's own. Clones are handles on the same one. See the
 /// [module's documentation](super).
 ///
-/// The addresses that it gives out are addresses of this process: whoever has a block may read and write
-/// it. When the last handle is gone, so are all ranges and what is mapped in them.
+/// The addresses that it gives out are addresses of this process: whoever has a block may read and
+/// write it. When the last handle is gone, so are all ranges and what is mapped in them.
 #[derive(Clone)]
 pub struct HostDevice {
     inner: Arc<Inner>,
@@ -127,9 +128,15 @@ impl HostDevice {
             caps: Caps::new(granularity, whole, Features::ALIASES),
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity, whole)),
-            streams: Mutex::default(),
+            streams: Mutex::new(vec![Ticks::ZERO]),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The stream that every device has.
+    #[must_use]
+    pub fn default_stream(&self) -> HostStream {
+        HostStream { device: self.inner.id, number: 0 }
     }
 
     /// A new stream, with nothing to do. It stays until the device is gone.
@@ -140,8 +147,8 @@ impl HostDevice {
         HostStream { device: self.inner.id, number: streams.len() - 1 }
     }
 
-    /// Keeps a stream busy for `time` after all that it has to do, as a kernel would that runs behind the
-    /// host's back.
+    /// Keeps a stream busy for `time` after all that it has to do, as a kernel would that runs
+    /// behind the host's back.
     ///
     /// # Errors
     /// If the stream is none of this device's.
@@ -339,9 +346,9 @@ impl Share for HostDevice {
         pieces::duplicate(memory.file.as_fd())
     }
 
-    /// The memory behind a descriptor that another process has exported. Everything about the descriptor is
-    /// checked: that it is a file in memory, exactly so long, and sealed so that this stays so.
-    /// What is imported does not count against this device's capacity.
+    /// The memory behind a descriptor that another process has exported. Everything about the
+    /// descriptor is checked: that it is a file in memory, exactly so long, and sealed so that this
+    /// stays so. What is imported does not count against this device's capacity.
     fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<HostMemory, HostError> {
         self.inner.registry().check_length(len)?;
         let file = pieces::import(descriptor, len)?;

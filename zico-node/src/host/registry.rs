@@ -1,7 +1,7 @@
 //! The books of a host device: reserved addresses, pieces of memory, and what is mapped where.
 //!
-//! Every call is checked here before the kernel is asked, since the kernel checks less than the contract of
-//! [`Device`](zico_core::Device): it maps over mappings, for example.
+//! Every call is checked here before the kernel is asked, since the kernel checks less than the
+//! contract of [`Device`](zico_core::Device): it maps over mappings, for example.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ struct Memory {
 pub(super) struct Mapping {
     pub(super) len: u64,
     pub(super) memory: u64,
-    /// The call that made it has failed, and so has taking it back: callers do not see it, and it goes before
-    /// its addresses or its memory are used again.
+    /// The call that made it has failed, and so has taking it back: callers do not see it, and it
+    /// goes before its addresses or its memory are used again.
     pub(super) left_over: bool,
 }
 
