@@ -211,7 +211,7 @@ fn job(n: usize) -> Outcome<(Pool<NullDevice>, Job<NullDevice>)> {
 }
 
 fn started(job: &Job<NullDevice>) -> Outcome<()> {
-    check(job.begin()? == Begin::Started)
+    check(job.begin(None)? == Begin::Started)
 }
 
 /// n blocks of a page each.
@@ -286,7 +286,7 @@ fn decide(n: usize) -> Outcome<()> {
         started(job)?;
         job.alloc(pages(n / 16))?;
     }
-    let begun = measured(&mut || jobs[7].begin())?;
+    let begun = measured(&mut || jobs[7].begin(None))?;
     check(begun == Begin::Started && pool.snapshot().jobs.len() == 8)
 }
 

@@ -111,7 +111,7 @@ impl Run {
     }
 
     fn iteration(&mut self, iteration: &Iteration) -> Result<(), Box<dyn Error>> {
-        match self.job.begin()? {
+        match self.job.begin(None)? {
             Begin::Started => self.steps(iteration.steps())?,
             Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
         }

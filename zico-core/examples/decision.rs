@@ -91,7 +91,7 @@ fn profile(trace: &Trace) -> Result<Profile, Box<dyn std::error::Error>> {
     };
     run(trace.setup())?;
     for iteration in trace.iterations() {
-        if job.begin()? != Begin::Started {
+        if job.begin(None)? != Begin::Started {
             return Err("a job that is alone has to wait".into());
         }
         run(iteration.steps())?;

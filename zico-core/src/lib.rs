@@ -33,6 +33,7 @@
 //! * `pool`: the handles of a pool.
 //! * `job`: what a tenant holds; allocations that missed, waiting, iterations nobody marks.
 //! * `executor`: the only code that calls the device for the pool, holding no lock.
+//! * [`broker`]: the ledger for jobs of several processes, as a state machine.
 //! * `ledger`: pure books behind one lock; answers a request for memory with a work order.
 //! * [`policy`]: when an iteration may start.
 //! * `heap`: one job's blocks behind the job's lock: arenas and plans.
@@ -60,7 +61,7 @@
 //! let weights = job.alloc(Request::new(Bytes::mib(10), Lifetime::Persistent))?;
 //! for _ in 0..3 {
 //!     // Until it may start, a job waits; here it is alone.
-//!     assert_eq!(job.begin()?, Begin::Started);
+//!     assert_eq!(job.begin(None)?, Begin::Started);
 //!     let activations = job.alloc(Request::new(Bytes::mib(40), Lifetime::Iteration))?;
 //!     device.launch(stream, Ticks::millis(2), Utilisation::FULL)?;
 //!     job.free(activations)?;
@@ -83,6 +84,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod broker;
 mod executor;
 mod heap;
 mod job;
@@ -96,14 +98,14 @@ pub use heap::Planning;
 pub use job::{AutoJob, Changed, Job};
 pub use learn::detector::Detector;
 pub use learn::profile::{Profile, Step};
-pub use pool::{Pool, PoolConfig};
+pub use pool::{Pool, PoolConfig, WeakPool};
 pub use types::JobId;
 pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
 pub use types::device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
 pub use types::error::{
-    AllocError, BeginError, BudgetError, FreeError, Holder, JoinError, NotRunning, OutOfMemory,
-    PoolError, Shortage, UseError,
+    AllocError, BeginError, BrokerError, BudgetError, FreeError, Holder, JoinError, NotRunning,
+    OutOfMemory, PoolError, Shortage, UseError,
 };
 pub use types::lifetime::Lifetime;
 pub use types::report::{

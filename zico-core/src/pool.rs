@@ -5,20 +5,19 @@
 //! and a failed call leaves the books as they were.
 
 use alloc::boxed::Box;
-use alloc::format;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 
-use crate::executor::{JobHandles, Shared};
+use crate::broker::{Broker, Link, Notice, Store};
+use crate::executor::{JobHandles, Remote, Shared};
 use crate::heap::JobHeap;
 use crate::job::{Changed, Job};
-use crate::ledger::account::Account;
 use crate::ledger::{Ledger, Rules, regions_of};
 use crate::policy::{Policy, TimeShift};
 use crate::types::JobId;
 use crate::types::config::{HandOver, JobConfig, Terms};
-use crate::types::device::{Device, Features};
+use crate::types::device::{Caps, Device, Features};
 use crate::types::error::{BudgetError, JoinError, PoolError};
-use crate::types::pulse::Pulse;
 use crate::types::report::{Activity, BudgetStatus, Snapshot};
 use crate::types::stats::{LiveBlocks, Stats};
 use crate::types::sync::{Arc, Mutex, Ordering};
@@ -126,6 +125,64 @@ impl<D: Device> Clone for Pool<D> {
     }
 }
 
+/// A handle of a [`Pool`] that does not keep it.
+pub struct WeakPool<D: Device> {
+    shared: Weak<Shared<D>>,
+}
+
+impl<D: Device> WeakPool<D> {
+    /// The pool, if it is still there.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Pool<D>> {
+        self.shared.upgrade().map(|shared| Pool { shared })
+    }
+}
+
+impl PoolConfig {
+    /// The books of such a pool on a device with these properties, and the size of its regions.
+    fn ledger<E>(self, caps: Caps) -> Result<(Bytes, Ledger), PoolError<E>> {
+        let region = self.region_for(caps.granularity);
+        check_region(region, caps)?;
+        let count = regions_of(self.budget, region, caps.capacity).map_err(PoolError::Budget)?;
+        let Self { policy, hand_over, patience, .. } = self;
+        let rules = Rules { page_bytes: region.value(), hand_over, patience };
+        Ok((region, Ledger::new(count, policy, &rules)))
+    }
+
+    /// A broker with the books of such a pool, for the jobs of several processes, over the memory of a
+    /// device with these properties. Memory is handed over as [`HandOver::Fenced`] says: a
+    /// broker reaches into no other process.
+    ///
+    /// # Errors
+    /// If the budget or the region size cannot be.
+    pub fn broker<S: Store, E>(self, caps: Caps, store: S) -> Result<Broker<S>, PoolError<E>> {
+        let (region, ledger) = self.hand_over(HandOver::Fenced).ledger(caps)?;
+        let pages = range_of(caps.capacity, region).value() / region.value();
+        Ok(Broker::new(ledger, caps.capacity, pages, store))
+    }
+}
+
+/// Whether regions of this size can be on a device.
+fn check_region<E>(region: Bytes, caps: Caps) -> Result<(), PoolError<E>> {
+    let granularity = caps.granularity;
+    if !granularity.value().is_power_of_two() {
+        return Err(PoolError::Granularity { granularity });
+    }
+    if !region.value().is_power_of_two() || region < granularity {
+        return Err(PoolError::RegionSize { region, granularity });
+    }
+    if !caps.features.contains(Features::ALIASES) {
+        return Err(PoolError::NoAliases);
+    }
+    Ok(())
+}
+
+/// The length of an arena's address range on a device with so much memory.
+fn range_of(capacity: Bytes, region: Bytes) -> Bytes {
+    let len = Bytes::new(capacity.value().saturating_mul(SPREAD));
+    len.round_up(region).unwrap_or(len)
+}
+
 impl<D: Device> Pool<D> {
     /// Makes a pool on a device: creates nothing on it yet. The budget is rounded down to
     /// whole regions.
@@ -133,22 +190,35 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// If the budget or the region size cannot be, or the device refuses.
     pub fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
-        let caps = device.caps();
-        if !caps.granularity.value().is_power_of_two() {
-            return Err(PoolError::Granularity { granularity: caps.granularity });
-        }
-        let region = config.region_for(caps.granularity);
-        if !region.value().is_power_of_two() || region < caps.granularity {
-            return Err(PoolError::RegionSize { region, granularity: caps.granularity });
-        }
-        let count = regions_of(config.budget, region, caps.capacity).map_err(PoolError::Budget)?;
-        if !caps.features.contains(Features::ALIASES) {
-            return Err(PoolError::NoAliases);
-        }
-        let PoolConfig { policy, hand_over, patience, .. } = config;
-        let rules = Rules { page_bytes: region.value(), hand_over, patience };
-        let shared = Shared::new(device, region, Ledger::new(count, policy, &rules));
-        Ok(Self { shared: Arc::new(shared) })
+        let (region, ledger) = config.ledger(device.caps())?;
+        Ok(Self { shared: Arc::new(Shared::new(device, region, ledger)) })
+    }
+
+    /// A pool whose books are at a broker, in another process. Its jobs share one budget with those of all
+    /// other clients of that broker. Nothing else is different for them, but that the
+    /// broker may be out of reach ([`BrokerError`]).
+    ///
+    /// What the broker says unasked has to be [passed on](Self::notice).
+    ///
+    /// # Errors
+    /// If a region is not a multiple of the device's granularity, or the device refuses.
+    ///
+    /// [`BrokerError`]: crate::BrokerError
+    pub fn connect(device: D, link: Box<dyn Link<D>>) -> Result<Self, PoolError<D::Error>> {
+        check_region(link.region_size(), device.caps())?;
+        Ok(Self { shared: Arc::new(Shared::connect(device, link)) })
+    }
+
+    /// Passes on what the broker of a [connected](Self::connect) pool says unasked. Nothing happens in a pool
+    /// that has its own books.
+    pub fn notice(&self, notice: Notice) {
+        self.shared.notice(notice);
+    }
+
+    /// A handle that does not keep the pool: for a thread that serves it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakPool<D> {
+        WeakPool { shared: Arc::downgrade(&self.shared) }
     }
 
     /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its
@@ -169,27 +239,28 @@ impl<D: Device> Pool<D> {
         let terms = Terms::new(&config, shared.region)?;
         // A stream that takes no event would hold up what the job gives up for ever.
         shared.device.record(stream).map_err(JoinError::Device)?;
-        let capacity = shared.device.caps().capacity.value();
-        let len = Bytes::new(capacity.saturating_mul(SPREAD));
-        let len = len.round_up(shared.region).unwrap_or(len);
+        let capacity = shared.remote().map(Remote::capacity);
+        let len = range_of(capacity.unwrap_or(shared.device.caps().capacity), shared.region);
         let ranges = self.reserve(len).map_err(JoinError::Device)?;
         let base = |zone: Zone| shared.device.base(&ranges[zone.index()]);
         let bases = Zone::ALL.map(base);
-        let pulse = Arc::new(Pulse::new());
-        let key = shared.ledger.lock().new_key();
+        let (key, pulse) = match shared.enter(&config) {
+            Ok(entered) => entered,
+            Err(error) => {
+                shared.handles.lock().put_unused(ranges);
+                // A failure leaves them for the next poll.
+                let _ = shared.release_unused();
+                return Err(error);
+            }
+        };
         let heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
         let heap = Arc::new(Mutex::new(heap));
-        let name = match config.name {
-            name if name.is_empty() => format!("job {key}"),
-            name => name,
-        };
-        let account = Account::new(name.into(), pulse.clone(), terms);
         shared.handles.lock().join(key, JobHandles::new(stream, ranges, heap.clone()));
-        if !shared.ledger(|ledger| ledger.join(key, account)) {
+        if let Err(error) = shared.join(key, &pulse, config, terms) {
             shared.handles.lock().turn_away(key);
             // A failure leaves the ranges for the next poll.
-            let _ = shared.clear_up();
-            return Err(JoinError::FloorNotFree { floor: config.floor, budget: self.budget() });
+            let _ = shared.release_unused();
+            return Err(error);
         }
         Ok(Job { shared: shared.clone(), key, stream, pulse, heap })
     }
@@ -240,8 +311,7 @@ impl<D: Device> Pool<D> {
         let region = self.region_size();
         let target = usize::try_from(target.value() / region.value()).unwrap_or(usize::MAX);
         self.shared.trim(target)?;
-        let held = self.shared.ledger.lock().created();
-        Ok(Bytes::new(held as u64 * region.value()))
+        Ok(self.shared.snapshot().map_or(Bytes::ZERO, |snapshot| snapshot.held))
     }
 
     /// Makes a job leave, whoever has its handle: a thread that has died in the middle of an iteration, say.
@@ -272,20 +342,17 @@ impl<D: Device> Pool<D> {
     /// ```
     pub fn evict(&self, job: JobId) -> Option<LiveBlocks> {
         let shared = &self.shared;
-        let name = {
-            let ledger = shared.ledger.lock();
-            ledger.has(job.0).then(|| ledger.name(job.0))?
-        };
+        let there = shared.job(job.0).filter(|there| there.activity != Activity::Left)?;
         let (stream, heap) = shared.handles.lock().heap(job.0)?;
         shared.unpark(job.0, stream, &heap, true);
-        Some(LiveBlocks { job: name, blocks: shared.leave(job.0, &heap) })
+        Some(LiveBlocks { job: there.name, blocks: shared.leave(job.0, &heap) })
     }
 
     /// The jobs that wait, to start an iteration or for memory, and for whom: what to look at where
     /// nothing seems to go on. O(jobs^2 log jobs), under the pool's lock.
     #[must_use]
     pub fn waits(&self) -> Vec<Waiting> {
-        self.shared.ledger.lock().waits()
+        self.shared.waits()
     }
 
     /// Changes whenever something has happened that a waiting job may have waited for. Wraps.
@@ -316,8 +383,7 @@ impl<D: Device> Pool<D> {
     /// now is asked again by the next poll.
     pub fn set_budget(&self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
         let capacity = self.shared.device.caps().capacity;
-        self.shared.ledger(|ledger| ledger.set_target(budget, capacity))?;
-        while self.shared.ledger.lock().open_up() {}
+        self.shared.set_budget(budget, capacity)?;
         let _ = self.shared.reclaim(None);
         Ok(self.budget_status())
     }
@@ -325,13 +391,13 @@ impl<D: Device> Pool<D> {
     /// How far the budget is from what it is to be.
     #[must_use]
     pub fn budget_status(&self) -> BudgetStatus {
-        self.shared.ledger.lock().budget_status()
+        self.shared.budget_status()
     }
 
     /// The budget: whole regions.
     #[must_use]
     pub fn budget(&self) -> Bytes {
-        self.shared.ledger.lock().budget()
+        self.budget_status().target
     }
 
     /// The size of a region.
@@ -349,7 +415,7 @@ impl<D: Device> Pool<D> {
     /// The books as they stand. O(jobs) under the pool's lock, and O(blocks) under each job's own.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = self.shared.ledger.lock().snapshot();
+        let mut snapshot = self.shared.snapshot().unwrap_or_default();
         // A job that goes on meanwhile may be a step further there than in the books.
         for job in snapshot.jobs.iter_mut().filter(|job| job.activity != Activity::Left) {
             let heap = self.shared.handles.lock().heap(job.id.0);

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let job = pool.join("training", stream)?;
     let weights = job.alloc(Request::new(Bytes::mib(64), Lifetime::Persistent))?;
     for _ in 0..10 {
-        job.begin_blocking(Duration::from_millis(1))?; // with other jobs about, waits for its turn
+        job.begin_blocking(None, Duration::from_millis(1))?; // with other jobs about, waits for its turn
         let activations = job.alloc(Request::new(Bytes::mib(128), Lifetime::Iteration))?;
         device.launch(stream, Ticks::millis(5), Utilisation::FULL)?; // kernels get the addresses
         assert_ne!(weights.address(), activations.address());

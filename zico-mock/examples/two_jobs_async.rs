@@ -98,7 +98,7 @@ async fn train(
     let stream = device.add_stream();
     let job = pool.join(name, stream)?;
     for _ in 0..20 {
-        job.begin_async().await?;
+        job.begin_async(None).await?;
         iteration(device, stream, &job).await?;
         job.end()?;
     }

@@ -60,7 +60,7 @@ fn train(device: &MockDevice, stream: MockStream, job: &Job<MockDevice>) -> Resu
     let request = Request::new(Bytes::mib(32), Lifetime::Persistent);
     let weights = job.alloc_blocking(request, LOOK)?;
     for _ in 0..ITERATIONS {
-        job.begin_blocking(LOOK)?;
+        job.begin_blocking(None, LOOK)?;
         let mut activations = Vec::new();
         for _ in 0..LAYERS {
             let request = Request::new(Bytes::mib(48), Lifetime::Iteration);

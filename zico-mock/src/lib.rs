@@ -67,11 +67,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod broker;
 mod device;
 pub mod policy;
 pub mod replay;
 pub mod trace;
 
+pub use broker::{MockBroker, MockClient};
 pub use device::{
     Access, Calls, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError,
     MockEvent, MockMemory, MockRange, MockStream, Operation, Operations, Owner, Usage, Utilisation,

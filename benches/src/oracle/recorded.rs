@@ -121,7 +121,7 @@ impl Run {
 
     fn iteration(&mut self, pool: &Pool<MockDevice>, steps: &[Step]) -> Result<(), Box<dyn Error>> {
         self.parts.clear();
-        match self.job.begin()? {
+        match self.job.begin(None)? {
             Begin::Started => self.steps(steps)?,
             Begin::Wait(_) => return Err("a job that is alone has to wait".into()),
         }

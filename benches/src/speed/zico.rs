@@ -110,7 +110,7 @@ pub fn job(region: u64, budget: u64) -> Outcome<Job<MockDevice>> {
 /// # Errors
 /// If zico or the mock device refuses anything: a defect.
 pub fn started(job: &Job<MockDevice>) -> Outcome<()> {
-    match job.begin()? {
+    match job.begin(None)? {
         Begin::Started => Ok(()),
         Begin::Wait(_) => Err("a job that is alone has to wait".into()),
     }

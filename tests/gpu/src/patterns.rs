@@ -110,7 +110,7 @@ impl Run<'_> {
         let job = self.pool.join(format!("job {number}"), stream)?;
         let weights = self.alloc(&job, stream, self.waves.block, Lifetime::Persistent)?;
         for _ in 0..self.waves.iterations {
-            job.begin_blocking(LOOK)?;
+            job.begin_blocking(None, LOOK)?;
             self.iteration(&job, stream)?;
             job.end()?;
             self.bench.probe.check(stream, weights.1)?;

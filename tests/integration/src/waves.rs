@@ -75,9 +75,7 @@ impl Waves {
             return true;
         }
         let Some(at) = self.at else {
-            let begin =
-                self.shape.map_or_else(|| self.job.begin(), |shape| self.job.begin_as(shape));
-            let started = begin.unwrap() == Begin::Started;
+            let started = self.job.begin(self.shape).unwrap() == Begin::Started;
             self.at = started.then_some(0);
             return started;
         };

@@ -78,7 +78,7 @@ fn begin(
     answer(
         device,
         || pool.poll().unwrap(),
-        || match job.begin() {
+        || match job.begin(None) {
             Ok(Begin::Wait(_)) => None,
             Ok(Begin::Started) => Some(Ok(())),
             Err(error) => Some(Err(error)),
@@ -109,11 +109,11 @@ fn learn(
 fn a_block_carried_into_the_next_iteration(request: Request, frees: bool) {
     let (device, pool) = pool(8);
     let [a, b] = ["A", "B"].map(|name| join(&device, &pool, name));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     let carried = a.alloc(request).unwrap();
     a.end().unwrap();
     assert_eq!(begin(&device, &pool, &b), Some(Ok(())));
-    let _ = a.begin();
+    let _ = a.begin(None);
     let block = alloc(&device, &pool, &b, iteration(2));
     let block = block.unwrap_or_else(|| panic!("both wait:\n{}", pool.snapshot())).unwrap();
     b.free(block).unwrap();
@@ -170,7 +170,7 @@ fn the_first_in_line_does_not_wait_for_one_behind_it() {
 fn a_persistent_block_is_asked_for_between_iterations() {
     let (device, pool) = pool(8);
     let [a, b] = ["A", "B"].map(|name| join(&device, &pool, name));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.alloc(iteration(1)).unwrap();
     a.end().unwrap();
     assert_eq!(begin(&device, &pool, &b), Some(Ok(())));
@@ -183,7 +183,7 @@ fn a_persistent_block_is_asked_for_between_iterations() {
 fn an_idle_job_that_holds_something_stops_nobody() {
     let (device, pool) = pool(8);
     let [a, b] = ["A", "B"].map(|name| join(&device, &pool, name));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.alloc(iteration(1)).unwrap();
     a.end().unwrap();
     assert_eq!(begin(&device, &pool, &b), Some(Ok(())));
@@ -236,7 +236,7 @@ fn a_stream_that_takes_no_events_ends_nobody_elses_wait() {
     let stream = mock.add_stream();
     let a = pool.join("A", mock.add_stream()).unwrap();
     let b = pool.join(JobConfig::new("B").declare(regions(3)), stream).unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     let block = b.alloc(iteration(3)).unwrap();
     pool.device().mute(stream);
     b.free(block).unwrap();
@@ -285,7 +285,7 @@ fn a_page_that_was_leased_for_nothing_goes_back() {
     let hook = Hook::new(mock.clone());
     let pool = Pool::new(hook.clone(), PoolConfig::new(regions(8)).region_size(REGION)).unwrap();
     let job = Arc::new(pool.join("A", mock.add_stream()).unwrap());
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     let half = Request::new(Bytes::mib(1), Lifetime::Iteration);
     let [a, b] = [job.alloc(half).unwrap(), job.alloc(half).unwrap()];
     let e = job.alloc(iteration(1)).unwrap();
@@ -310,7 +310,7 @@ fn what_is_parked_is_waited_for_under_a_cap_as_well() {
     let (device, pool) = pool(8);
     let own = device.add_stream();
     let job = pool.join(JobConfig::new("A").cap(regions(2)), own).unwrap();
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     let block = job.alloc(Request::new(regions(2), Lifetime::Transient)).unwrap();
     let side = device.add_stream();
     job.record_use(block, side).unwrap();
@@ -334,7 +334,7 @@ fn what_is_parked_while_no_event_is_taken_is_waited_for() {
     let pool = Pool::new(Between::new(mock.clone()), config).unwrap();
     let (own, side) = (mock.add_stream(), mock.add_stream());
     let job = pool.join("A", own).unwrap();
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     let block = job.alloc(iteration(2)).unwrap();
     job.record_use(block, side).unwrap();
     mock.launch(side, Ticks::millis(1), Utilisation::FULL).unwrap();

@@ -61,7 +61,7 @@ fn a_job_is_understood_without_marks_and_again_after_it_has_changed() {
     assert!(snapshot().iterations > before.iterations + 3);
     // From now on it marks them itself: the one that runs has ended.
     let job = job.into_job();
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     job.end().unwrap();
     assert!(job.end().is_err());
 }

@@ -41,7 +41,7 @@ impl World {
         let actors = most.iter().map(|&most| {
             let terms = JobConfig::default().declare(regions(most));
             let job = pool.join(terms, device.add_stream()).unwrap();
-            assert_eq!(job.begin().unwrap(), Begin::Started);
+            assert_eq!(job.begin(None).unwrap(), Begin::Started);
             Actor { job, most, held: Vec::new(), falling: false }
         });
         let actors = actors.collect();

@@ -181,7 +181,7 @@ impl World {
             Err(error) => Done::Told(error.to_string()),
         };
         let done = match steps[*at] {
-            Step::Begin => match asks.begin() {
+            Step::Begin => match asks.begin(None) {
                 Ok(Begin::Started) => Done::Yes,
                 Ok(Begin::Wait(_)) => Done::Wait,
                 Err(error) => Done::Told(error.to_string()),

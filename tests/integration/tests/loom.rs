@@ -251,7 +251,7 @@ fn iterations_take_turns() {
             |job: Job<MockDevice>, pool: Pool<MockDevice>, running: std::sync::Arc<AtomicU32>| {
                 loop {
                     let seen = pool.generation();
-                    if job.begin().unwrap() == Begin::Started {
+                    if job.begin(None).unwrap() == Begin::Started {
                         break;
                     }
                     wait(&pool, seen);
@@ -342,7 +342,7 @@ fn a_page_leased_in_vain_is_given_back() {
         let (device, pool) = pool(3, TimeShift::default());
         let job = Arc::new(join(&device, &pool));
         let half = Request::new(Bytes::mib(1), Lifetime::Iteration);
-        assert_eq!(job.begin().unwrap(), Begin::Started);
+        assert_eq!(job.begin(None).unwrap(), Begin::Started);
         let [first, second] = [job.alloc(half).unwrap(), job.alloc(half).unwrap()];
         // Between the page of these two and the one that is leased next.
         let whole = take(&pool, &job);

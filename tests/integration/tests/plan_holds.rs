@@ -93,7 +93,7 @@ impl Run {
 
     /// The most regions that an iteration holds, and whether all of it was as planned.
     fn iteration(&mut self, routine: &[Life]) -> (u64, bool) {
-        assert_eq!(self.job.begin(), Ok(Begin::Started));
+        assert_eq!(self.job.begin(None), Ok(Begin::Started));
         let before = self.job.planning().placed;
         let mut live = core::mem::take(&mut self.carried);
         let mut most = 0;

@@ -107,8 +107,8 @@ fn those_who_wait_are_told_when_the_last_parked_block_is_released() {
     a.record_use(x, side).unwrap();
     pool.device().mute(side);
     a.free(x).unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
-    let mut waits = pin!(a.begin_async());
+    assert_eq!(b.begin(None), Ok(Begin::Started));
+    let mut waits = pin!(a.begin_async(None));
     assert!(look(waits.as_mut()).is_none());
     let mut wants = pin!(b.alloc_async(own(8)));
     assert!(look(wants.as_mut()).is_none());
@@ -133,7 +133,7 @@ fn a_job_that_has_gone_on_by_another_thread_is_told_that_nothing_can() {
             pool.join(terms, device.add_stream()).unwrap()
         };
         let (a, b) = (join("a"), join("b"));
-        assert_eq!((a.begin(), b.begin()), (Ok(Begin::Started), Ok(Begin::Started)));
+        assert_eq!((a.begin(None), b.begin(None)), (Ok(Begin::Started), Ok(Begin::Started)));
         a.alloc(own(4)).unwrap();
         b.alloc(own(2)).unwrap();
         b.alloc(part(4, Lifetime::Iteration)).unwrap();
@@ -164,9 +164,9 @@ fn an_absurd_declaration_does_not_overflow_a_claim() {
     let terms = JobConfig::new("b").declare(Bytes::MAX);
     let b = pool.join(terms, device.add_stream()).unwrap();
     b.alloc(stays(1)).unwrap();
-    assert!(matches!(b.begin(), Err(BeginError::NeverFits { .. })));
+    assert!(matches!(b.begin(None), Err(BeginError::NeverFits { .. })));
     for size in 1..5 {
-        assert_eq!(a.begin(), Ok(Begin::Started));
+        assert_eq!(a.begin(None), Ok(Begin::Started));
         a.free(a.alloc(own(size)).unwrap()).unwrap();
         a.end().unwrap();
     }
@@ -181,7 +181,7 @@ fn an_absurd_declaration_does_not_overflow_a_snapshot() {
     let terms = JobConfig::new("a").declare(Bytes::MAX);
     let a = pool.join(terms, device.add_stream()).unwrap();
     assert!(!pool.snapshot().jobs.is_empty());
-    assert!(a.begin().is_err());
+    assert!(a.begin(None).is_err());
 }
 
 /// I1: a lowered budget that has been reached by what is leased is not gone beyond again, whatever
@@ -191,7 +191,7 @@ fn what_is_beyond_a_lowered_budget_is_nobodys() {
     let device = mock(1);
     let pool = Pool::new(device.clone(), config(8).policy(Box::new(AlwaysStart))).unwrap();
     let a = pool.join("a", device.add_stream()).unwrap();
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     let block = a.alloc(own(6)).unwrap();
     pool.set_budget(regions(2)).unwrap();
     a.free(block).unwrap();
@@ -211,7 +211,7 @@ fn an_allocation_that_is_given_up_does_not_keep_others_from_starting() {
     let pool = Pool::new(device.clone(), config(8)).unwrap();
     let a = pool.join("a", device.add_stream()).unwrap();
     let b = AutoJob::new(pool.join("b", device.add_stream()).unwrap());
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     {
         let mut wants = pin!(b.alloc_async(own(1)));
         assert!(look(wants.as_mut()).is_none(), "an iteration of which nothing is known runs");
@@ -220,7 +220,7 @@ fn an_allocation_that_is_given_up_does_not_keep_others_from_starting() {
     let started = (0..5).any(|minutes| {
         device.advance_to(Ticks::millis(100_000 * (minutes + 1)));
         pool.poll().unwrap();
-        a.begin() == Ok(Begin::Started)
+        a.begin(None) == Ok(Begin::Started)
     });
     assert!(started, "waits for ever: {:?}", pool.waits());
 }

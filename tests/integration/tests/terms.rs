@@ -32,7 +32,7 @@ fn a_floor_is_there_for_its_job_alone() {
     let (device, pool) = pool(10, TimeShift::default());
     let reserved = pool.join(job().floor(regions(4)), device.add_stream()).unwrap();
     let other = pool.join("other", device.add_stream()).unwrap();
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     let six = other.alloc(of(6)).unwrap();
     assert!(matches!(other.alloc(of(1)), Err(AllocError::OutOfMemory(_))), "never: it is reserved");
     // There at once, in whatever lifetime and whoever runs.
@@ -51,7 +51,7 @@ fn a_floor_is_there_at_once() {
     let reserved = pool.join(job().floor(regions(4)), device.add_stream()).unwrap();
     let stream = device.add_stream();
     let other = pool.join("other", stream).unwrap();
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     let block = other.alloc(of(3)).unwrap();
     let above = other.alloc(of(3)).unwrap();
     device.launch(stream, Ticks::millis(1), Utilisation::FULL).unwrap();
@@ -81,7 +81,7 @@ fn a_floor_ends_when_its_job_leaves() {
     reserved.alloc(of(1)).unwrap();
     device.launch(stream, Ticks::millis(1), Utilisation::FULL).unwrap();
     drop(reserved);
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     other.alloc(of(9)).unwrap();
     assert!(device.outstanding(stream) > 0, "the device has not passed it");
 }
@@ -120,7 +120,7 @@ fn a_cap_is_never_exceeded() {
     let (device, pool) = pool(10, TimeShift::default());
     let stream = device.add_stream();
     let capped = pool.join(job().cap(regions(4)), stream).unwrap();
-    assert_eq!(capped.begin(), Ok(Begin::Started));
+    assert_eq!(capped.begin(None), Ok(Begin::Started));
     let error = capped.alloc(of(5)).unwrap_err();
     let AllocError::BeyondCap { cap, shortage } = error else { panic!("{error}") };
     assert_eq!((cap, shortage.asked), (regions(4), regions(5)));
@@ -142,7 +142,7 @@ fn iterations_beyond_the_cap_are_refused_when_they_ask() {
     let (device, pool) = pool(10, TimeShift::default());
     let terms = job().cap(regions(4)).declare(regions(5));
     let capped = pool.join(terms, device.add_stream()).unwrap();
-    let error = capped.begin().unwrap_err();
+    let error = capped.begin(None).unwrap_err();
     let expected = BeginError::BeyondCap { job: "job".into(), peak: regions(5), cap: regions(4) };
     assert_eq!(error, expected);
 }
@@ -152,7 +152,7 @@ fn static_shares_are_caps_and_start_at_once() {
     let (device, pool) = pool(10, AlwaysStart);
     let [one, two] =
         [(); 2].map(|()| pool.join(job().cap(regions(5)), device.add_stream()).unwrap());
-    assert_eq!((one.begin(), two.begin()), (Ok(Begin::Started), Ok(Begin::Started)));
+    assert_eq!((one.begin(None), two.begin(None)), (Ok(Begin::Started), Ok(Begin::Started)));
     one.alloc(of(4)).unwrap();
     assert!(matches!(one.alloc(of(2)), Err(AllocError::BeyondCap { .. })), "five are its share");
     two.alloc(of(5)).unwrap();
@@ -175,8 +175,8 @@ fn a_declared_maximum_lets_first_iterations_run_together() {
             };
             pool.join(terms, device.add_stream()).unwrap()
         });
-        assert_eq!(one.begin(), Ok(Begin::Started));
-        assert_eq!(two.begin() == Ok(Begin::Started), together, "{declared:?}");
+        assert_eq!(one.begin(None), Ok(Begin::Started));
+        assert_eq!(two.begin(None) == Ok(Begin::Started), together, "{declared:?}");
     }
 }
 
@@ -185,10 +185,10 @@ fn those_with_priority_go_first() {
     let (device, pool) = pool(10, Exclusive);
     let join = |priority| pool.join(job().priority(priority), device.add_stream()).unwrap();
     let (low, high, first) = (join(-1), join(1), join(0));
-    assert_eq!(first.begin(), Ok(Begin::Started));
-    assert_eq!((low.begin(), high.begin()), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
+    assert_eq!(first.begin(None), Ok(Begin::Started));
+    assert_eq!((low.begin(None), high.begin(None)), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
     first.end().unwrap();
-    assert_eq!((low.begin(), high.begin()), (Ok(Begin::Wait(None)), Ok(Begin::Started)));
+    assert_eq!((low.begin(None), high.begin(None)), (Ok(Begin::Wait(None)), Ok(Begin::Started)));
 }
 
 /// I5: however many with a higher priority ask again and again, a job starts after 16 of them, and
@@ -198,18 +198,18 @@ fn priority_does_not_starve() {
     let (device, pool) = pool(10, Exclusive);
     let low = [(); 2].map(|()| pool.join("low", device.add_stream()).unwrap());
     let high = [(); 3].map(|()| pool.join(job().priority(9), device.add_stream()).unwrap());
-    high.iter().for_each(|job| drop(job.begin()));
-    low.iter().for_each(|job| drop(job.begin()));
+    high.iter().for_each(|job| drop(job.begin(None)));
+    low.iter().for_each(|job| drop(job.begin(None)));
     let mut started = Vec::new();
     while started.len() < 30 {
         // Whoever runs ends; each of the important ones asks again at once.
         let all = low.iter().chain(&high);
         let running = all.enumerate().find_map(|(i, job)| job.end().is_ok().then_some(i));
         started.extend(running);
-        high.iter().for_each(|job| drop(job.begin()));
+        high.iter().for_each(|job| drop(job.begin(None)));
         low.iter().take(2).for_each(|job| {
             if !started.contains(&usize::from(!std::ptr::eq(job, &low[0]))) {
-                drop(job.begin());
+                drop(job.begin(None));
             }
         });
     }
@@ -239,13 +239,13 @@ fn nobody_starts_before_one_who_was_promised_nothing() {
     let (device, pool) = pool(10, Undecided);
     let [one, two, first] = [(); 3].map(|()| pool.join("job", device.add_stream()).unwrap());
     first.alloc(Request::new(regions(1), Lifetime::Persistent)).unwrap();
-    assert_eq!((one.begin(), two.begin()), (Ok(Begin::Started), Ok(Begin::Started)));
-    assert_eq!(first.begin(), Ok(Begin::Wait(None)));
+    assert_eq!((one.begin(None), two.begin(None)), (Ok(Begin::Started), Ok(Begin::Started)));
+    assert_eq!(first.begin(None), Ok(Begin::Wait(None)));
     one.end().unwrap();
-    assert_eq!(one.begin(), Ok(Begin::Wait(Some(Ticks::ZERO))), "it could, and has to wait");
+    assert_eq!(one.begin(None), Ok(Begin::Wait(Some(Ticks::ZERO))), "it could, and has to wait");
     two.end().unwrap();
-    assert_eq!(first.begin(), Ok(Begin::Started));
-    assert_eq!(one.begin(), Ok(Begin::Started));
+    assert_eq!(first.begin(None), Ok(Begin::Started));
+    assert_eq!(one.begin(None), Ok(Begin::Started));
 }
 
 /// Salus's FAIR and SRTF put those first that have had less, or have less to do.
@@ -269,7 +269,7 @@ fn salus_orders_those_who_wait() {
         assert!(jobs[2].step(&device));
         assert!(!jobs[0].step(&device) && !jobs[1].step(&device), "one lane");
         alone(&mut jobs[2]);
-        let started = [0, 1].map(|i| jobs[i].job.begin() == Ok(Begin::Started));
+        let started = [0, 1].map(|i| jobs[i].job.begin(None) == Ok(Begin::Started));
         assert!(started[first] && !started[1 - first], "{order:?}: {started:?}");
     }
 }

@@ -48,7 +48,7 @@ fn four_threads_take_turns() {
             scope.spawn(|| {
                 let job = job;
                 for _ in 0..50 {
-                    job.begin_blocking(LOOK).unwrap();
+                    job.begin_blocking(None, LOOK).unwrap();
                     assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two at once");
                     // All there is: whoever began before has to give it up.
                     let request = Request::new(Bytes::mib(8), Lifetime::Iteration);
@@ -106,8 +106,8 @@ fn a_task_is_woken_once_for_each_change_and_not_before() {
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
     let mut context = Context::from_waker(&waker);
-    assert_eq!(one.begin(), Ok(Begin::Started));
-    let mut begin = pin!(two.begin_async());
+    assert_eq!(one.begin(None), Ok(Begin::Started));
+    let mut begin = pin!(two.begin_async(None));
     assert_eq!(begin.as_mut().poll(&mut context), Poll::Pending);
     assert_eq!(begin.as_mut().poll(&mut context), Poll::Pending);
     assert_eq!(count.0.load(Ordering::SeqCst), 0);
@@ -135,7 +135,7 @@ fn a_wait_that_is_given_up_leaves_nothing_behind() {
         assert_eq!(Arc::strong_count(&count), known + 2);
     }
     assert_eq!(Arc::strong_count(&count), known + 1);
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     job.end().unwrap();
     assert_eq!(count.0.load(Ordering::SeqCst), 1, "the other one of the same task is woken");
     assert_eq!(stays.as_mut().poll(&mut context), Poll::Ready(()));
@@ -166,19 +166,19 @@ fn a_dropped_task_leaves_the_queue() {
     let (device, pool) = pool(1);
     let jobs: Vec<Job<MockDevice>> = (0..3).map(|_| join(&device, &pool)).collect();
     let mut context = Context::from_waker(Waker::noop());
-    assert_eq!(jobs[0].begin(), Ok(Begin::Started));
+    assert_eq!(jobs[0].begin(None), Ok(Begin::Started));
     {
-        let mut first = pin!(jobs[1].begin_async());
+        let mut first = pin!(jobs[1].begin_async(None));
         assert_eq!(first.as_mut().poll(&mut context), Poll::Pending);
-        assert!(matches!(jobs[2].begin(), Ok(Begin::Wait(_))));
+        assert!(matches!(jobs[2].begin(None), Ok(Begin::Wait(_))));
     }
     jobs[0].end().unwrap();
-    assert_eq!(jobs[2].begin(), Ok(Begin::Started));
+    assert_eq!(jobs[2].begin(None), Ok(Begin::Started));
     // One that has been admitted and not told makes way as well.
-    let mut second = pin!(jobs[1].begin_async());
+    let mut second = pin!(jobs[1].begin_async(None));
     assert_eq!(second.as_mut().poll(&mut context), Poll::Pending);
-    assert!(matches!(jobs[0].begin(), Ok(Begin::Wait(_))));
+    assert!(matches!(jobs[0].begin(None), Ok(Begin::Wait(_))));
     jobs[2].end().unwrap();
     jobs[1].withdraw();
-    assert_eq!(jobs[0].begin(), Ok(Begin::Started));
+    assert_eq!(jobs[0].begin(None), Ok(Begin::Started));
 }

@@ -76,6 +76,7 @@ impl Tests<'_> {
     /// Replays run one after the other, so that the timing of decisions is not disturbed.
     fn under(&self, kind: PolicyKind, budget: Bytes) -> Result<Tried, ReplayError> {
         let config = ReplayConfig {
+            processes: false,
             budget,
             region: Some(self.needs.region),
             policy: kind,

@@ -99,9 +99,9 @@ impl<'r> Player<'r> {
 
     fn begin(&mut self) -> Done {
         self.note_kept();
-        if !matches!(self.job.begin()?, Begin::Started) {
+        if !matches!(self.job.begin(None)?, Begin::Started) {
             let asked = Instant::now();
-            self.job.begin_blocking(LOOK)?;
+            self.job.begin_blocking(None, LOOK)?;
             self.outcome.start_delay += asked.elapsed();
         }
         Ok(())

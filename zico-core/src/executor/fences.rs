@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::DerefMut;
 
-use super::Shared;
+use super::remote::Remote;
+use super::{Books, Shared};
 use crate::heap::JobHeap;
 use crate::ledger::AT_A_TIME;
 use crate::types::JobKey;
@@ -23,19 +24,25 @@ impl<D: Device> Shared<D> {
         pages: impl IntoIterator<Item = u64>,
     ) {
         let mut pages = pages.into_iter().peekable();
-        if pages.peek().is_some() {
-            while pages.peek().is_some() {
-                self.ledger.lock().give_back(job, zone, pages.by_ref().take(AT_A_TIME));
-            }
-            drop(heap);
-            self.given_back(job, zone);
+        if pages.peek().is_none() {
+            return;
         }
-    }
-
-    /// A job has given back pages of an arena: fences them if they are many.
-    fn given_back(&self, job: JobKey, zone: Zone) {
-        let now = self.device.now();
-        if self.ledger(|ledger| ledger.note_given(job, zone, now)) {
+        let is_full = match &self.books {
+            Books::Own(ledger) => {
+                while pages.peek().is_some() {
+                    ledger.lock().give_back(job, zone, pages.by_ref().take(AT_A_TIME));
+                }
+                drop(heap);
+                let now = self.device.now();
+                self.ledger(|ledger| ledger.note_given(job, zone, now)) == Some(true)
+            }
+            Books::Remote(remote) => {
+                let is_full = remote.give_back(job, zone, pages, self.region);
+                drop(heap);
+                is_full
+            }
+        };
+        if is_full {
             // A failure leaves them in the open batch, which the next poll fences.
             let _ = self.fence(job);
         }
@@ -43,7 +50,10 @@ impl<D: Device> Shared<D> {
 
     /// Fences a job's open batch.
     pub(crate) fn fence(&self, job: JobKey) -> Result<(), D::Error> {
-        let closed = self.ledger.lock().close_batch(job);
+        if let Some(remote) = self.remote() {
+            return self.fence_remote(job, remote);
+        }
+        let closed = self.quietly(|ledger| ledger.close_batch(job)).flatten();
         let Some(batch) = closed else { return Ok(()) };
         match self.record(job) {
             Ok(event) => {
@@ -58,6 +68,20 @@ impl<D: Device> Shared<D> {
                 Err(error)
             }
         }
+    }
+
+    /// The same where the broker counts the batches: it knows of this one before the event is recorded.
+    fn fence_remote(&self, job: JobKey, remote: &Remote<D>) -> Result<(), D::Error> {
+        let Some(batch) = remote.close(job) else { return Ok(()) };
+        match self.record(job) {
+            Ok(Some(event)) => self.handles.lock().put_event(job, batch, event),
+            Ok(None) => {}
+            Err(error) => {
+                remote.owe(job);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// An event after all work that uses what a job has given up so far.
@@ -85,20 +109,38 @@ impl<D: Device> Shared<D> {
             }
         };
         self.unpark_at_rest();
-        let due = self.ledger.lock().due();
-        due.into_iter().for_each(|job| first(Some(job), self.fence(job)));
-        let jobs: Vec<JobKey> = self.ledger.lock().jobs();
-        jobs.into_iter().for_each(|job| first(Some(job), self.reap(job)));
+        self.due().into_iter().for_each(|job| first(Some(job), self.fence(job)));
+        self.jobs().into_iter().for_each(|job| first(Some(job), self.reap(job)));
+        if let Some(remote) = self.remote() {
+            first(None, self.clear_up_left(remote));
+            return result;
+        }
         first(None, self.clear_up());
         let now = self.device.now();
         let shrinking = self.ledger(|ledger| {
             ledger.look(now);
             ledger.is_shrinking()
         });
-        if shrinking {
+        if shrinking == Some(true) {
             first(None, self.shrink());
         }
         result
+    }
+
+    /// The jobs whose open batch is to be fenced now.
+    fn due(&self) -> Vec<JobKey> {
+        match &self.books {
+            Books::Own(ledger) => ledger.lock().due(),
+            Books::Remote(remote) => remote.due(self.region),
+        }
+    }
+
+    /// The jobs that are there, those included that have left and whose memory drains.
+    fn jobs(&self) -> Vec<JobKey> {
+        match &self.books {
+            Books::Own(ledger) => ledger.lock().jobs(),
+            Books::Remote(remote) => remote.jobs(),
+        }
     }
 
     /// Frees what a job has given up and the device has completed. Without the ledger's lock as long as
@@ -111,7 +153,11 @@ impl<D: Device> Shared<D> {
                 return Ok(());
             }
             let now = self.device.now();
-            match self.ledger(|ledger| ledger.completed(job, batch, now)) {
+            let completed = match &self.books {
+                Books::Own(_) => self.ledger(|ledger| ledger.completed(job, batch, now)).flatten(),
+                Books::Remote(remote) => remote.completed(job, batch),
+            };
+            match completed {
                 // The event goes after the locks have been let go: it is the device's.
                 Some(true) => {
                     let event = self.handles.lock().take_event(job, batch);

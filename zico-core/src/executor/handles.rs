@@ -115,6 +115,12 @@ impl<D: Device> Handles<D> {
         self.jobs.get(&job)?.ranges.get(zone.index())?.clone()
     }
 
+    /// Whether the range of an arena has not been released.
+    pub(super) fn has_range(&self, job: JobKey, zone: Zone) -> bool {
+        let ranges = self.jobs.get(&job).map(|handles| &handles.ranges);
+        ranges.and_then(|ranges| ranges.get(zone.index())).is_some_and(Option::is_some)
+    }
+
     /// Takes the range of a job that has left, if nobody else uses it just now. With the last one goes all
     /// that is known of the job.
     pub(super) fn take_range(&mut self, job: JobKey, zone: Zone) -> Option<D::Range> {
@@ -145,6 +151,12 @@ impl<D: Device> Handles<D> {
     /// The memory of a region, once it has some.
     pub(crate) fn memory(&self, region: usize) -> Option<Arc<D::Memory>> {
         self.memories.get(region)?.clone()
+    }
+
+    /// The regions of whose memory there is a handle.
+    pub(super) fn imported(&self) -> Vec<usize> {
+        let memories = self.memories.iter().enumerate();
+        memories.filter(|(_, memory)| memory.is_some()).map(|(region, _)| region).collect()
     }
 
     /// The device has memory for a region.

@@ -3,6 +3,9 @@
 use alloc::vec::Vec;
 
 use super::Shared;
+use super::books::refusal;
+use super::remote::Refused;
+use crate::broker::Fetch;
 use crate::ledger::{Denied, Done, Mapped, WorkOrder};
 use crate::types::JobKey;
 use crate::types::device::Device;
@@ -21,34 +24,48 @@ impl<D: Device> Shared<D> {
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
         let mut granted = self.ask_for(job, want, false);
-        if matches!(granted, Err(Denied::Busy(_))) {
+        if matches!(granted, Err(Refused::Denied(Denied::Busy(_)))) {
             // What the device refuses of others' business is theirs to hear of, or the next poll's.
             let _ = self.reclaim(Some(job));
             granted = self.ask_for(job, want, true);
         }
         match granted {
-            Ok(order) => self.carry_out(job, want.zone, &order).map_err(AllocError::Device),
-            Err(Denied::Never(why)) => Err(AllocError::OutOfMemory(why)),
-            Err(Denied::BeyondCap(shortage, cap)) => Err(AllocError::BeyondCap { cap, shortage }),
-            Err(Denied::Busy(shortage)) => Err(AllocError::Busy(shortage)),
+            Ok(order) => self.carry_out(job, want.zone, &order),
+            Err(refused) => Err(refusal(refused)),
         }
     }
 
-    fn ask_for(&self, job: JobKey, want: &Want, last: bool) -> Result<WorkOrder, Denied> {
-        let now = self.device.now();
-        self.ledger(|ledger| ledger.lease(job, want, last, now))
-    }
-
     /// Sees to it that granted regions are mapped at their pages.
-    fn carry_out(&self, job: JobKey, zone: Zone, order: &WorkOrder) -> Result<(), D::Error> {
+    fn carry_out(
+        &self,
+        job: JobKey,
+        zone: Zone,
+        order: &WorkOrder,
+    ) -> Result<(), AllocError<D::Error>> {
         if order.is_empty() {
             return Ok(());
         }
         let mut done = Done::default();
-        let result = self.work(job, zone, order, &mut done);
-        let now = self.device.now();
-        self.ledger(|ledger| ledger.settle(job, zone, order, &done, now));
+        let result = self
+            .fetch(order)
+            .and_then(|()| self.work(job, zone, order, &mut done).map_err(AllocError::Device));
+        self.settle(job, zone, order, &done);
         result
+    }
+
+    /// Takes in the memory that a broker has created, and of which there is no handle here yet.
+    fn fetch(&self, order: &WorkOrder) -> Result<(), AllocError<D::Error>> {
+        let Some(remote) = self.remote() else { return Ok(()) };
+        for &(_, region) in &order.map {
+            if self.handles.lock().memory(region).is_none() {
+                let memory = remote.memory(region).map_err(|error| match error {
+                    Fetch::Device(error) => AllocError::Device(error),
+                    Fetch::Broker(error) => AllocError::Broker(error),
+                })?;
+                self.handles.lock().put_memory(region, Arc::new(memory));
+            }
+        }
+        Ok(())
     }
 
     /// The calls of a work order, in order. How far they have come is noted for each.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::Shared;
+use super::{Books, Shared};
 use crate::heap::JobHeap;
 use crate::ledger::Ledger;
 use crate::types::JobKey;
@@ -32,14 +32,15 @@ impl<D: Device> Shared<D> {
         let (now, streams) = (self.device.now(), heap.lock().streams());
         // Before its last fence can be recorded.
         self.handles.lock().join_streams(job, streams);
-        if !self.ledger.lock().leave(job, now) {
+        let Books::Own(ledger) = &self.books else { return self.leave_broker(job) };
+        if !ledger.lock().leave(job, now) {
             return;
         }
         let mut from = Some((0, 0));
         while let Some(next) = from {
-            from = self.ledger.lock().leave_pages(job, next);
+            from = ledger.lock().leave_pages(job, next);
         }
-        self.ledger.lock().left(job);
+        ledger.lock().left(job);
         // A failure leaves the batch open, which the next poll fences.
         let _ = self.fence(job);
         self.ledger(Ledger::admit);

@@ -5,22 +5,29 @@
 //! call of the device, and a call that fails leaves the books true to it. Whoever lets go of the ledger's
 //! lock wakes those who wait, if the ledger says so.
 
+mod books;
 mod fences;
+mod hand_back;
 mod handles;
 mod lease;
 mod leave;
+mod remote;
 mod retire;
 mod unpark;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 
+use crate::broker::Link;
 use crate::ledger::Ledger;
 use crate::types::device::Device;
 use crate::types::sync::{Arc, AtomicU32, Mutex, Ordering};
 use crate::types::units::Bytes;
 
+pub(crate) use books::Books;
 pub(crate) use handles::{Handles, JobHandles};
+pub(crate) use remote::Remote;
 
 /// What a pool's handles and its jobs share.
 pub(crate) struct Shared<D: Device> {
@@ -31,7 +38,7 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) generation: AtomicU32,
     /// Those who sleep until it does.
     wakers: Mutex<Wakers>,
-    pub(crate) ledger: Mutex<Ledger>,
+    books: Books<D>,
     pub(crate) handles: Mutex<Handles<D>>,
 }
 
@@ -45,27 +52,24 @@ struct Wakers {
 impl<D: Device> Shared<D> {
     /// The device, and the books of its pool.
     pub(crate) fn new(device: D, region: Bytes, ledger: Ledger) -> Self {
+        Self::with(device, region, Books::Own(Mutex::new(ledger)))
+    }
+
+    /// The device, and the way to the books of its pool.
+    pub(crate) fn connect(device: D, link: Box<dyn Link<D>>) -> Self {
+        let region = link.region_size();
+        Self::with(device, region, Books::Remote(Remote::new(link)))
+    }
+
+    fn with(device: D, region: Bytes, books: Books<D>) -> Self {
         Self {
             device,
             region,
             generation: AtomicU32::new(0),
             wakers: Mutex::new(Wakers::default()),
-            ledger: Mutex::new(ledger),
+            books,
             handles: Mutex::new(Handles::new()),
         }
-    }
-
-    /// Changes the ledger under its lock, and wakes those who wait if that is called for.
-    #[inline]
-    pub(crate) fn ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
-        let mut ledger = self.ledger.lock();
-        let result = change(&mut ledger);
-        let wake = ledger.take_wake();
-        drop(ledger);
-        if wake {
-            self.changed();
-        }
-        result
     }
 
     /// Tells those who wait that something has changed.
@@ -110,7 +114,10 @@ impl<D: Device> Drop for Shared<D> {
         // A call that has failed may succeed when it is repeated.
         let _ = self.reclaim(None);
         let _ = self.reclaim(None);
-        let unmapped = self.ledger.get_mut().unmapped_regions();
+        let unmapped = match &mut self.books {
+            Books::Own(ledger) => ledger.get_mut().unmapped_regions(),
+            Books::Remote(_) => return self.let_go(),
+        };
         for region in unmapped {
             let memory = self.handles.get_mut().take_memory(region);
             if let Some(memory) = memory.and_then(Arc::into_inner) {

@@ -3,9 +3,11 @@
 use alloc::vec::Vec;
 
 use super::Shared;
-use crate::ledger::{AT_A_TIME, Departed, Excess, Retired};
+use crate::ledger::{AT_A_TIME, Departed, Excess, Ledger, Retired};
+use crate::types::JobKey;
 use crate::types::device::{Device, Refused};
 use crate::types::sync::Arc;
+use crate::types::zone::Zone;
 
 /// So many regions are taken out of use at a time.
 const RETIRED_AT_A_TIME: usize = 64;
@@ -21,17 +23,18 @@ impl<D: Device> Shared<D> {
     /// Gives the memory of regions back that a lowered budget has no room for.
     pub(super) fn shrink(&self) -> Result<(), D::Error> {
         // Regions that never had memory are closed without a call of the device.
-        while self.ledger.lock().close_more() {}
+        while self.quietly(Ledger::close_more) == Some(true) {}
         self.give_up_while(Excess::BeyondLimit)
     }
 
     /// O(regions log regions) in all, and no more than some of them at a time under the lock.
     fn give_up_while(&self, excess: Excess) -> Result<(), D::Error> {
         // What becomes free meanwhile counts as well.
-        while self.ledger.lock().exceeds(excess) {
+        while self.quietly(|ledger| ledger.exceeds(excess)) == Some(true) {
             let mut any = false;
             for some in self.least_used().chunks(RETIRED_AT_A_TIME) {
-                let retired = self.ledger.lock().retire(some, excess);
+                let retired =
+                    self.quietly(|ledger| ledger.retire(some, excess)).unwrap_or_default();
                 if !retired.is_empty() {
                     any = true;
                     self.give_up(retired)?;
@@ -48,7 +51,7 @@ impl<D: Device> Shared<D> {
     fn least_used(&self) -> Vec<usize> {
         let (mut found, mut from) = (Vec::new(), Some(0));
         while let Some(next) = from {
-            from = self.ledger.lock().idle_from(next, &mut found);
+            from = self.quietly(|ledger| ledger.idle_from(next, &mut found)).flatten();
         }
         found.sort_unstable();
         found.into_iter().map(|(_, region)| region).collect()
@@ -69,9 +72,9 @@ impl<D: Device> Shared<D> {
         let mapped = retired.mapped();
         let mut gone = 0;
         let unmapped = self.unmap(&mapped, &mut gone);
-        let mut ledger = self.ledger.lock();
-        mapped[..gone].iter().for_each(|&(place, region)| ledger.unmapped(place, region));
-        drop(ledger);
+        self.quietly(|ledger| {
+            mapped[..gone].iter().for_each(|&(place, region)| ledger.unmapped(place, region));
+        });
         unmapped?;
         // Only a lease holds on to a region's memory beside the handles, and a free one has none.
         let memory = self.handles.lock().take_memory(retired.region);
@@ -88,16 +91,22 @@ impl<D: Device> Shared<D> {
     /// Takes away the mappings and ranges of jobs that have left. What the device refuses stays for
     /// the next time.
     pub(crate) fn clear_up(&self) -> Result<(), D::Error> {
-        let departed = self.ledger.lock().take_departed();
+        let departed = self.quietly(Ledger::take_departed).unwrap_or_default();
         let (count, mut left, mut result) = (departed.len(), Vec::new(), Ok(()));
         for mut arena in departed {
-            let cleared = self.empty(&mut arena).and_then(|()| self.release(&arena));
+            let cleared = self.empty(&mut arena).and_then(|()| self.release(arena.job, arena.zone));
             if !matches!(cleared, Ok(true)) {
                 left.push(arena);
             }
             result = result.and(cleared.map(|_| ()));
         }
         self.ledger(|ledger| ledger.cleared(count, left));
+        result.and(self.release_unused())
+    }
+
+    /// Releases the ranges of jobs that could not join.
+    pub(crate) fn release_unused(&self) -> Result<(), D::Error> {
+        let mut result = Ok(());
         let unused = self.handles.lock().take_unused();
         for range in unused {
             if let Err(Refused { resource, error }) = self.device.release(range) {
@@ -115,22 +124,22 @@ impl<D: Device> Shared<D> {
         for run in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
             self.device.unmap(&range, self.offset(run[0].0), self.length(run.len()))?;
             for some in run.chunks(AT_A_TIME) {
-                self.ledger.lock().clear(arena, some);
+                self.quietly(|ledger| ledger.clear(arena, some));
             }
         }
         Ok(())
     }
 
     /// Releases the range of a departed arena. Whether it has gone: another thread may be about to use it.
-    fn release(&self, arena: &Departed) -> Result<bool, D::Error> {
-        let range = self.handles.lock().take_range(arena.job, arena.zone);
+    pub(super) fn release(&self, job: JobKey, zone: Zone) -> Result<bool, D::Error> {
+        let range = self.handles.lock().take_range(job, zone);
         let Some(range) = range else { return Ok(false) };
         if let Err(Refused { resource, error }) = self.device.release(range) {
-            self.handles.lock().put_range(arena.job, arena.zone, resource);
+            self.handles.lock().put_range(job, zone, resource);
             return Err(error);
         }
         // What is dropped is the device's: without the lock.
-        let forgotten = self.handles.lock().forget(arena.job);
+        let forgotten = self.handles.lock().forget(job);
         drop(forgotten);
         Ok(true)
     }

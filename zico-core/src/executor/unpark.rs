@@ -2,10 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::Shared;
+use super::{Books, Shared};
 use crate::heap::JobHeap;
 use crate::heap::parked::Wait;
-use crate::ledger::Ledger;
 use crate::types::JobKey;
 use crate::types::device::{Device, Passed};
 use crate::types::sync::Mutex;
@@ -14,7 +13,10 @@ impl<D: Device> Shared<D> {
     /// Frees the parked blocks of jobs that run no iteration, or wait for memory: what could not be done
     /// when they were freed is tried again.
     pub(super) fn unpark_at_rest(&self) {
-        let at_rest = self.ledger.lock().at_rest();
+        let at_rest = match &self.books {
+            Books::Own(ledger) => ledger.lock().at_rest(),
+            Books::Remote(remote) => remote.at_rest(),
+        };
         for job in at_rest {
             let heap = self.handles.lock().heap(job);
             if let Some((stream, heap)) = heap {
@@ -55,7 +57,7 @@ impl<D: Device> Shared<D> {
         let notify = core::mem::take(&mut locked.has_waiters);
         drop(locked);
         if notify {
-            self.ledger(Ledger::notify);
+            self.freed(job);
         }
     }
 

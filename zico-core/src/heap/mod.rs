@@ -18,9 +18,8 @@ use crate::types::block::{Block, Request};
 use crate::types::device::Device;
 use crate::types::error::FreeError;
 use crate::types::lifetime::Lifetime;
-use crate::types::pulse::Pulse;
+use crate::types::pulse::SharedPulse;
 use crate::types::stats::LiveBlock;
-use crate::types::sync::Arc;
 use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
@@ -46,7 +45,7 @@ const STREAMS_KNOWN: usize = 64;
 pub(crate) struct JobHeap<D: Device> {
     placement: Placement,
     page_bytes: Bytes,
-    pulse: Arc<Pulse>,
+    pulse: SharedPulse,
     /// A thread is leasing pages; what it gets decides what the next one needs.
     pub(crate) growing: bool,
     /// Another thread has been told to wait for that.
@@ -80,7 +79,7 @@ impl<D: Device> JobHeap<D> {
         page_bytes: Bytes,
         len: Bytes,
         plans: bool,
-        pulse: Arc<Pulse>,
+        pulse: SharedPulse,
     ) -> Self {
         Self {
             placement: Placement::new(bases, page_bytes.value(), len.value(), plans),

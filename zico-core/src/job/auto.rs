@@ -145,7 +145,7 @@ impl<D: Device> AutoJob<D> {
                 self.goes_on();
                 return Ok(());
             }
-            Due::Turn if !job.shared.ledger.lock().may_turn(job.key) => {
+            Due::Turn if !job.shared.may_turn(job.key) => {
                 self.goes_on();
                 return Ok(());
             }
@@ -153,7 +153,7 @@ impl<D: Device> AutoJob<D> {
             Due::Turn => drop(job.end()),
             Due::Begin => {}
         }
-        let refused = match job.begin() {
+        let refused = match job.begin(None) {
             Ok(Begin::Started) | Err(BeginError::AlreadyRunning) => {
                 self.goes_on();
                 return Ok(());
@@ -161,13 +161,13 @@ impl<D: Device> AutoJob<D> {
             Ok(Begin::Wait(_)) => None,
             Err(error) => Some(error),
         };
-        let ledger = job.shared.ledger.lock();
-        let shortage = ledger.shortage(job.key, request.bytes, 0);
+        let asked = request.bytes;
         Err(match refused {
-            None => AllocError::Busy(shortage),
-            Some(BeginError::BeyondCap { cap, .. }) => AllocError::BeyondCap { cap, shortage },
+            None => job.shared.busy(job.key, asked),
+            Some(BeginError::BeyondCap { cap, .. }) => job.shared.beyond_cap(job.key, asked, cap),
             Some(BeginError::Left) => AllocError::Left,
-            Some(_) => AllocError::OutOfMemory(ledger.out_of_memory(job.key, request.bytes, 0, 0)),
+            Some(BeginError::Broker(error)) => AllocError::Broker(error),
+            Some(_) => job.shared.out_of_memory(job.key, asked),
         })
     }
 
@@ -179,7 +179,7 @@ impl<D: Device> AutoJob<D> {
             core::mem::take(&mut marker.lost)
         };
         if lost {
-            self.job.shared.ledger(|ledger| ledger.lose(self.job.key));
+            self.job.shared.lose(self.job.key);
         }
     }
 }

@@ -70,7 +70,7 @@ impl<D: Device> Job<D> {
             return Ok(());
         }
         let demand = Demand { asked: request.bytes, pages, persists: false, told: false };
-        let refused = self.shared.ledger.lock().is_beyond_all(self.key, demand);
+        let refused = self.shared.is_beyond_all(self.key, demand);
         match refused {
             Some(Denied::Never(why)) => Err(AllocError::OutOfMemory(why)),
             Some(Denied::BeyondCap(shortage, cap)) => Err(AllocError::BeyondCap { cap, shortage }),
@@ -189,8 +189,7 @@ impl<D: Device> Job<D> {
         if heap.growing {
             heap.awaited = true;
             drop(heap);
-            let shortage = self.shared.ledger.lock().shortage(self.key, request.bytes, 0);
-            return Err(AllocError::Busy(shortage));
+            return Err(self.shared.busy(self.key, request.bytes));
         }
         let asked = request.bytes;
         let Needed { zone, pages, planned } = heap

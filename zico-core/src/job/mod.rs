@@ -8,19 +8,18 @@ mod wait;
 use core::fmt;
 use core::ops::{DerefMut, Range};
 
-use crate::executor::Shared;
+use crate::executor::{Remote, Shared};
 use crate::heap::planned::PlanTask;
 use crate::heap::{GRANULE, JobHeap, Planning};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
-use crate::ledger::Ledger;
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::types::lifetime::Lifetime;
-use crate::types::pulse::Pulse;
+use crate::types::pulse::SharedPulse;
 use crate::types::report::{Begin, Held};
 use crate::types::stats::{LiveBlocks, Stats};
 use crate::types::sync::{Arc, Mutex};
@@ -39,7 +38,7 @@ pub struct Job<D: Device> {
     pub(crate) shared: Arc<Shared<D>>,
     pub(crate) key: JobKey,
     pub(crate) stream: D::Stream,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) pulse: SharedPulse,
     pub(crate) heap: Arc<Mutex<JobHeap<D>>>,
 }
 
@@ -54,40 +53,38 @@ impl<D: Device> Job<D> {
     ///
     /// What a job holds when it begins is its own to free or to keep. While it waits others cannot have it.
     ///
+    /// The shape says which earlier iterations this one is like: those for which the job has said the same.
+    /// The length of a sequence will do, rounded if there are many, or whether it is a training step or a
+    /// validation; the eight that were seen last are remembered. Most jobs have nothing to say: `None`. Their
+    /// iterations are understood by what they allocate, which shows only after they have begun.
+    ///
     /// # Errors
     /// If it can never start, or has started already.
-    pub fn begin(&self) -> Result<Begin, BeginError> {
-        self.ask(None)
-    }
-
-    /// As [`begin`](Self::begin), for an iteration of a certain shape: one that takes what the last ones
-    /// took for which the job has said the same. The length of a sequence will do, rounded if there
-    /// are many, or whether it is a training step or a validation. A job that does not say is understood
-    /// by what it allocates, which shows only after the iteration has begun.
-    ///
-    /// The eight shapes are remembered that were seen last.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
     ///
     /// ```
     /// # use zico_core::{Begin, BeginError, Device, Job};
-    /// fn step<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
-    ///     job.begin_as(tokens.next_multiple_of(64))
+    /// fn step<D: Device>(job: &Job<D>) -> Result<Begin, BeginError> {
+    ///     job.begin(None)
+    /// }
+    ///
+    /// fn step_of<D: Device>(job: &Job<D>, tokens: u64) -> Result<Begin, BeginError> {
+    ///     job.begin(tokens.next_multiple_of(64))
     /// }
     /// ```
-    pub fn begin_as(&self, shape: u64) -> Result<Begin, BeginError> {
-        self.ask(Some(shape))
+    pub fn begin(&self, shape: impl Into<Option<u64>>) -> Result<Begin, BeginError> {
+        self.ask(shape.into())
     }
 
-    pub(crate) fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+    fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+        if let Some(remote) = self.shared.remote() {
+            return self.ask_broker(remote, shape);
+        }
         let now = self.shared.device.now();
         // No allocation is counted while the count begins anew.
         let mut heap = self.heap.lock();
-        let (asked, wake) = {
-            let mut ledger = self.shared.ledger.lock();
-            (ledger.begin(self.key, shape, now), ledger.take_wake())
-        };
+        let asked =
+            self.shared.quietly(|ledger| (ledger.begin(self.key, shape, now), ledger.take_wake()));
+        let (asked, wake) = asked.unwrap_or((Err(BeginError::Left), false));
         if asked == Ok(Begin::Started) {
             heap.begin(shape);
         }
@@ -98,10 +95,21 @@ impl<D: Device> Job<D> {
         asked
     }
 
+    /// A broker is asked while the heap's lock is not held: other threads go on freeing.
+    fn ask_broker(&self, remote: &Remote<D>, shape: Option<u64>) -> Result<Begin, BeginError> {
+        let asked = remote.begin(self.key, shape);
+        if asked == Ok(Begin::Started) {
+            let mut heap = self.heap.lock();
+            self.pulse.restart();
+            heap.begin(shape);
+        }
+        asked
+    }
+
     /// No longer asks to start: gives up its place among those that wait. Nothing happens if the job
     /// does not wait.
     pub fn withdraw(&self) {
-        self.shared.ledger(|ledger| ledger.withdraw(self.key));
+        self.shared.withdraw(self.key);
     }
 
     /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others
@@ -120,13 +128,8 @@ impl<D: Device> Job<D> {
         self.unpark(true);
         // A failure leaves the batch open; the next poll fences it.
         let _ = self.shared.fence(self.key);
-        let now = self.shared.device.now();
         let signature = self.heap.lock().signature;
-        let mut ledger = self.shared.ledger.lock();
-        ledger.end(self.key, now, signature)?;
-        // Those who wait are woken when all that the iteration leaves has been given back.
-        ledger.take_wake();
-        drop(ledger);
+        self.shared.end(self.key, signature)?;
         let mut heap = self.heap.lock();
         let (task, spare) = (heap.end(), heap.give_up_spare(Lifetime::Iteration));
         self.shared.give_back(self.key, heap, Zone::Iteration, spare);
@@ -143,7 +146,7 @@ impl<D: Device> Job<D> {
     fn plan(&self, task: PlanTask) {
         // What cannot be planned is placed as before.
         let Ok(layout) = task.plan(self.shared.region.value()) else { return };
-        if self.shared.ledger.lock().replan(self.key, &layout.most()) {
+        if self.shared.replan(self.key, &layout.most()) {
             self.heap.lock().install(layout);
         }
     }
@@ -208,13 +211,13 @@ impl<D: Device> Job<D> {
             self.show(mark);
         }
         if watched {
-            self.shared.ledger(Ledger::admit);
+            self.shared.reached(self.key);
         }
     }
 
     #[cold]
     fn show(&self, mark: Mark) {
-        self.shared.ledger(|ledger| ledger.recognise(self.key, mark));
+        self.shared.recognise(self.key, mark);
     }
 
     #[cold]
@@ -274,10 +277,10 @@ impl<D: Device> Job<D> {
     #[inline]
     fn tell(&self, has_waiters: bool, watched: bool) {
         if has_waiters {
-            self.shared.ledger(Ledger::notify);
+            self.shared.freed(self.key);
         }
         if watched {
-            self.shared.ledger(Ledger::admit);
+            self.shared.reached(self.key);
         }
     }
 
@@ -296,14 +299,14 @@ impl<D: Device> Job<D> {
     /// What is charged to the job now.
     #[must_use]
     pub fn held(&self) -> Held {
-        self.shared.ledger.lock().held(self.key)
+        self.shared.held(self.key)
     }
 
     /// Its blocks in figures.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let blocks = self.heap.lock().tally.stats();
-        self.shared.ledger.lock().stats(self.key, blocks)
+        self.shared.stats(self.key, blocks)
     }
 
     /// The bytes of its live blocks, as they are placed.
@@ -321,7 +324,7 @@ impl<D: Device> Job<D> {
     #[must_use]
     pub fn live_blocks(&self) -> LiveBlocks {
         let blocks = self.heap.lock().live_blocks();
-        LiveBlocks { job: self.shared.ledger.lock().name(self.key), blocks }
+        LiveBlocks { job: self.shared.name(self.key), blocks }
     }
 
     /// Leaves the pool, and says what was still live: what a program that frees all it has should
@@ -334,7 +337,7 @@ impl<D: Device> Job<D> {
     /// What its running or next iteration is expected to take, once one has ended.
     #[must_use]
     pub fn profile(&self) -> Option<Profile> {
-        self.shared.ledger.lock().profile(self.key).map(|profile| (*profile).clone())
+        self.shared.profile(self.key)
     }
 }
 

@@ -81,20 +81,8 @@ impl<D: Device> Job<D> {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub async fn begin_async(&self) -> Result<(), BeginError> {
-        self.started(None).await
-    }
-
-    /// The same for an iteration of a certain shape.
-    ///
-    /// # Errors
-    /// As [`begin_as`](Self::begin_as).
-    pub async fn begin_as_async(&self, shape: u64) -> Result<(), BeginError> {
-        self.started(Some(shape)).await
-    }
-
-    async fn started(&self, shape: Option<u64>) -> Result<(), BeginError> {
-        let _place = Place(self);
+    pub async fn begin_async(&self, shape: impl Into<Option<u64>>) -> Result<(), BeginError> {
+        let (_place, shape) = (Place(self), shape.into());
         loop {
             let seen = self.shared.generation.load(Ordering::Acquire);
             if self.ask(shape)? == Begin::Started {
@@ -148,17 +136,13 @@ mod blocking {
         ///
         /// # Errors
         /// As [`begin`](Self::begin).
-        pub fn begin_blocking(&self, look: Duration) -> Result<(), BeginError> {
+        pub fn begin_blocking(
+            &self,
+            shape: impl Into<Option<u64>>,
+            look: Duration,
+        ) -> Result<(), BeginError> {
             // Fences that cannot be looked at now hold up memory, not the end of iterations.
-            self.block_on(self.begin_async(), look, |_| None)
-        }
-
-        /// The same for an iteration of a certain shape.
-        ///
-        /// # Errors
-        /// As [`begin_as`](Self::begin_as).
-        pub fn begin_as_blocking(&self, shape: u64, look: Duration) -> Result<(), BeginError> {
-            self.block_on(self.begin_as_async(shape), look, |_| None)
+            self.block_on(self.begin_async(shape), look, |_| None)
         }
 
         /// Allocates as soon as the memory can be had, and blocks the thread until then, as

@@ -21,6 +21,16 @@ pub(crate) struct Mark {
 }
 
 impl Signature {
+    /// Of so many allocations whose hash is this.
+    pub(crate) const fn of(allocations: u32, hash: u64) -> Self {
+        Self { allocations, hash }
+    }
+
+    /// The number of allocations, and their hash.
+    pub(crate) const fn parts(self) -> (u32, u64) {
+        (self.allocations, self.hash)
+    }
+
     /// No allocation has been made.
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {

@@ -19,6 +19,11 @@ const BATCH_BYTES: u64 = 8 << 20;
 /// ... or this many entries, so that a batch of regions that come and go stays small.
 const BATCH_REGIONS: usize = 64;
 
+/// Whether a batch of so many regions is to be fenced.
+pub(crate) const fn is_full(regions: usize, page_bytes: u64) -> bool {
+    regions >= BATCH_REGIONS || regions as u64 * page_bytes >= BATCH_BYTES
+}
+
 impl Ledger {
     /// Takes back pages that an arena has emptied.
     pub(crate) fn give_back(&mut self, job: JobKey, zone: Zone, pages: impl Iterator<Item = u64>) {
@@ -72,8 +77,7 @@ impl Ledger {
     }
 
     fn is_full(account: &Account, page_bytes: u64) -> bool {
-        let regions = account.pending.len();
-        regions >= BATCH_REGIONS || regions as u64 * page_bytes >= BATCH_BYTES
+        is_full(account.pending.len(), page_bytes)
     }
 
     /// The jobs whose open batch is to be fenced now: it is full, the job will not fill it soon, or

@@ -39,9 +39,14 @@ pub(crate) struct WorkOrder {
 }
 
 impl WorkOrder {
+    /// What a broker's ledger has ordered: to be settled there.
+    pub(crate) fn of_broker(unmap: Vec<Mapped>, map: Vec<(u64, usize)>) -> Self {
+        Self { unmap, map, ..Self::default() }
+    }
+
     /// Whether there is nothing to do, and so nothing to settle.
     pub(crate) fn is_empty(&self) -> bool {
-        self.backings.is_empty()
+        self.map.is_empty()
     }
 }
 

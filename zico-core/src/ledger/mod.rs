@@ -51,6 +51,7 @@ use alloc::vec::Vec;
 use crate::policy::Policy;
 use crate::types::JobKey;
 use crate::types::config::HandOver;
+use crate::types::pulse::Pulse;
 use crate::types::report::Counts;
 use crate::types::units::Ticks;
 use account::{Account, Stake};
@@ -58,9 +59,10 @@ use banker::Claim;
 use pages::Pages;
 use placement::{Backing, Chosen};
 use queue::Queue;
-use region::RegionTable;
+use region::{RegionTable, State};
 
 pub(crate) use budget::regions_of;
+pub(crate) use fences::is_full;
 pub(crate) use lease::{Denied, Done, WorkOrder};
 pub(crate) use leaving::Departed;
 pub(crate) use region::Place;
@@ -206,6 +208,27 @@ impl Ledger {
     /// Whether a job is there and has not left.
     pub(crate) fn has(&self, job: JobKey) -> bool {
         self.accounts.get(&job).is_some_and(|account| !account.gone)
+    }
+
+    /// Whether anything is known of a job still, be it that its memory drains.
+    pub(crate) fn knows(&self, job: JobKey) -> bool {
+        self.accounts.contains_key(&job)
+    }
+
+    /// What a job and the books share.
+    pub(crate) fn pulse(&self, job: JobKey) -> Option<&Pulse> {
+        Some(&self.accounts.get(&job)?.pulse)
+    }
+
+    /// Whether a job waits, to start or for memory.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty() || self.accounts.values().any(|account| account.denied)
+    }
+
+    /// Whether a page is backed.
+    pub(crate) fn is_leased(&self, place: Place) -> bool {
+        let region = self.pages(place).and_then(|pages| pages.page(place.page).region);
+        region.is_some_and(|region| self.regions[region].state == State::Leased(place))
     }
 
     fn pages(&self, place: Place) -> Option<&Pages> {

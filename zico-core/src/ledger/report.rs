@@ -5,7 +5,7 @@ use super::account::Account;
 use crate::learn::profile::Profile;
 use crate::types::JobId;
 use crate::types::JobKey;
-use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
+use crate::types::report::{BudgetStatus, JobSnapshot, Snapshot};
 use crate::types::stats::Stats;
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Regions};
@@ -23,9 +23,24 @@ impl Ledger {
 
     /// All but what the jobs themselves know of their blocks.
     pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            budget: self.budget(),
+            held: self.bytes(self.created() as u64),
+            free: self.bytes((self.regions.idle_count() + self.retiring) as u64),
+            counts: self.counts,
+            jobs: self.accounts.iter().map(|(&job, account)| self.job_of(job, account)).collect(),
+        }
+    }
+
+    /// The same of one job, if it is there.
+    pub(crate) fn job(&self, job: JobKey) -> Option<JobSnapshot> {
+        Some(self.job_of(job, self.accounts.get(&job)?))
+    }
+
+    fn job_of(&self, job: JobKey, account: &Account) -> JobSnapshot {
         let region = self.region();
-        let job = |(&key, account): (&JobKey, &Account)| JobSnapshot {
-            id: JobId(key),
+        JobSnapshot {
+            id: JobId(job),
             name: account.name.clone(),
             activity: account.activity(),
             held: account.held(region),
@@ -34,30 +49,7 @@ impl Ledger {
             largest_free: Bytes::ZERO,
             iterations: account.iterations,
             claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
-        };
-        Snapshot {
-            budget: self.budget(),
-            held: self.bytes(self.created() as u64),
-            free: self.bytes((self.regions.idle_count() + self.retiring) as u64),
-            counts: self.counts,
-            jobs: self.accounts.iter().map(job).collect(),
         }
-    }
-
-    /// What is charged to a job.
-    pub(crate) fn held(&self, job: JobKey) -> Held {
-        self.accounts.get(&job).map(|account| account.held(self.region())).unwrap_or_default()
-    }
-
-    /// What a job's blocks come to, with the regions that back them.
-    pub(crate) fn stats(&self, job: JobKey, blocks: Stats) -> Stats {
-        let account = self.accounts.get(&job);
-        account.map_or(blocks, |account| account.stats(blocks, self.region()))
-    }
-
-    /// A job's name; none for one that has gone.
-    pub(crate) fn name(&self, job: JobKey) -> Arc<str> {
-        self.accounts.get(&job).map_or_else(|| "".into(), |account| account.name.clone())
     }
 
     /// What a job's next or running iteration is expected to take.

@@ -21,6 +21,7 @@ pub enum HandOver {
 }
 
 /// A job that is to join, and on which terms. A name alone will do: `pool.join("resnet50", stream)`.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobConfig {
     pub(crate) name: String,

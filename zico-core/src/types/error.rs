@@ -34,6 +34,7 @@ pub enum PoolError<E> {
 }
 
 /// A budget that cannot be. One that was in force stays.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetError {
@@ -113,9 +114,12 @@ pub enum JoinError<E> {
     },
     /// The device refused.
     Device(E),
+    /// The broker cannot do its part.
+    Broker(BrokerError),
 }
 
 /// Why memory cannot be had: what was asked for, and who has it.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shortage {
@@ -142,6 +146,7 @@ pub struct Shortage {
 }
 
 /// One job's part in an [`OutOfMemory`].
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -152,6 +157,7 @@ pub struct Holder {
 }
 
 /// Why memory cannot be had, in full.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutOfMemory {
@@ -207,7 +213,41 @@ pub enum AllocError<E> {
     Left,
     /// The device refused. Nothing has changed; the call can be repeated.
     Device(E),
+    /// The broker cannot do its part. Nothing has changed; the call can be repeated.
+    Broker(BrokerError),
 }
+
+/// The broker, in whose process the books are, cannot do its part.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// It cannot be reached, and has not come back in time. What the job holds it keeps, and may go on
+    /// with.
+    Unreachable,
+    /// It has answered what is no answer to what it was asked.
+    Confused,
+    /// There are as many jobs as there may be.
+    TooManyJobs {
+        /// How many.
+        most: u32,
+    },
+    /// It could not get memory from the device, and why. The call can be repeated.
+    Device(Arc<str>),
+}
+
+impl fmt::Display for BrokerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable => f.write_str("the broker cannot be reached"),
+            Self::Confused => f.write_str("the broker has answered something else than was asked"),
+            Self::TooManyJobs { most } => write!(f, "the broker lets in no more than {most} jobs"),
+            Self::Device(why) => write!(f, "the broker got no memory from the device: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for BrokerError {}
 
 /// A free was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +270,7 @@ pub enum UseError<E> {
 }
 
 /// An iteration cannot start.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BeginError {
@@ -257,9 +298,12 @@ pub enum BeginError {
     AlreadyRunning,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
+    /// The broker cannot do its part.
+    Broker(BrokerError),
 }
 
 /// An iteration was to end that has not begun.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning;
 
@@ -309,6 +353,7 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
                 "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
             ),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }
@@ -382,6 +427,7 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
             }
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }
@@ -417,6 +463,7 @@ impl fmt::Display for BeginError {
             }
             Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
             Self::Left => f.write_str("the job has been made to leave"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }

@@ -7,7 +7,7 @@ use core::fmt;
 /// A region holds one lifetime only (Zico, section 4: tensor classification), so that a long-lived
 /// block never strands memory that short-lived ones have given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Lifetime {
     /// Outlives the iteration: parameters, optimizer state, buffers.
     Persistent,

@@ -20,7 +20,7 @@ pub(crate) mod zone;
 pub(crate) type JobKey = u64;
 
 /// Which job of a pool. No two jobs of a pool ever have the same; in another pool it means nothing.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) JobKey);
 

@@ -9,7 +9,7 @@ use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Ticks};
 
 /// What is charged to one job, in whole regions.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Leased for persistent blocks.
@@ -39,7 +39,7 @@ impl Held {
 }
 
 /// What a job does.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Activity {
     /// Nothing: it is between iterations.
@@ -57,7 +57,7 @@ pub enum Activity {
 
 /// One job in a [`Snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct JobSnapshot {
     /// Which job it is.
@@ -83,7 +83,7 @@ pub struct JobSnapshot {
 }
 
 /// What has happened in a pool since it was made.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -106,8 +106,8 @@ pub struct Counts {
 }
 
 /// A pool's books at one moment.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// What the pool may hold at most.
     pub budget: Bytes,
@@ -177,6 +177,7 @@ impl JobSnapshot {
 }
 
 /// The answer to a job that asks to start an iteration.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an iteration that has to wait has not begun"]
 pub enum Begin {
@@ -189,7 +190,8 @@ pub enum Begin {
 }
 
 /// How far a pool's budget is from what it is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetStatus {
     /// What the budget is to be: whole regions.
     pub target: Bytes,
@@ -202,7 +204,7 @@ pub struct BudgetStatus {
 }
 
 /// How sure it is where a job's iterations begin.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Detected {

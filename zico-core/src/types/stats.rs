@@ -9,7 +9,7 @@ use crate::types::units::{Addr, Bytes};
 
 /// One quantity over the life of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counter {
     /// Now.
     pub current: Bytes,
@@ -23,7 +23,7 @@ pub struct Counter {
 
 /// A job's blocks in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// What has been asked for.

@@ -24,15 +24,19 @@ pub(crate) struct Want {
     pub(crate) told: Told,
 }
 
-/// What is known of how long a block lives.
+/// What is known of how long a block lives for which memory is leased.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub enum Told {
     /// The job has said it.
     ByTheJob,
     /// The iterations before have shown it.
     Learned,
     /// Nothing: no iteration has begun yet. It may be one of a first wave, which has freed something.
-    Guessed { wave: bool },
+    Guessed {
+        /// It may be.
+        wave: bool,
+    },
 }
 
 impl Want {

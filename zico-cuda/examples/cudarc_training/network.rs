@@ -114,7 +114,7 @@ impl<'j> Network<'j> {
     /// it.
     pub(crate) fn iteration(&mut self, number: u32) -> Result<f32, AnyError> {
         let on = &self.on;
-        on.job.begin_blocking(LOOK)?;
+        on.job.begin_blocking(None, LOOK)?;
         let mut inputs = on.alloc(BATCH, INPUTS, Lifetime::Iteration)?;
         let mut targets = on.alloc(BATCH, 1, Lifetime::Iteration)?;
         on.noise(&mut inputs, 100 + number, 1.0)?;

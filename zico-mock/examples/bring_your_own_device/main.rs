@@ -48,7 +48,7 @@ fn work(pool: &Pool<Host>, number: u8, wrong: &Arc<AtomicU32>) -> Result<Bytes, 
     let stream = device.add_stream();
     let job = pool.join(format!("job {number}"), stream)?;
     for _ in 0..20 {
-        job.begin_blocking(LOOK)?;
+        job.begin_blocking(None, LOOK)?;
         let mut blocks = Vec::new();
         for _ in 0..5 {
             let request = Request::new(BLOCK, Lifetime::Iteration);

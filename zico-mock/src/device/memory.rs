@@ -72,6 +72,7 @@ pub(crate) struct Space {
 struct Memory {
     len: u64,
     mappings: u32,
+    handles: u32,
 }
 
 #[derive(Debug)]
@@ -142,12 +143,23 @@ impl Space {
         self.next_physical = end;
         self.physical += len.value();
         self.peak = self.peak.max(self.physical);
-        self.memories.insert(start, Memory { len: len.value(), mappings: 0 });
+        self.memories.insert(start, Memory { len: len.value(), mappings: 0, handles: 1 });
         Ok(start)
     }
 
+    /// One more handle of a piece of memory, which is there until all of them are destroyed.
+    pub(crate) fn share(&mut self, start: u64) -> Result<(), MockError> {
+        let memory = self.memories.get_mut(&start).ok_or(NO_MEMORY)?;
+        memory.handles += 1;
+        Ok(())
+    }
+
     pub(crate) fn destroy(&mut self, start: u64) -> Result<(), MockError> {
-        let memory = self.memories.get(&start).ok_or(NO_MEMORY)?;
+        let memory = self.memories.get_mut(&start).ok_or(NO_MEMORY)?;
+        if memory.handles > 1 {
+            memory.handles -= 1;
+            return Ok(());
+        }
         if memory.mappings > 0 {
             return Err(MockError::MemoryInUse { mappings: memory.mappings });
         }

@@ -224,6 +224,17 @@ impl MockDevice {
         self.lock().space.usage()
     }
 
+    /// One more handle of a piece of memory, as another process has it that was sent a descriptor: the memory
+    /// is there until all handles have been destroyed.
+    ///
+    /// # Errors
+    /// If there is no such memory here.
+    pub fn share(&self, memory: &MockMemory) -> Result<MockMemory, MockError> {
+        self.same(memory.device, "memory")?;
+        self.lock().space.share(memory.start)?;
+        Ok(MockMemory { device: self.id, start: memory.start })
+    }
+
     /// A poisoned lock is used: the thread that panicked belonged to a test.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

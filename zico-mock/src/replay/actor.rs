@@ -269,7 +269,8 @@ impl<'t> Actor<'t> {
 
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
         self.note_kept();
-        let begin = |job: &Handle| if self.marks { job.job().begin() } else { Ok(Begin::Started) };
+        let begin =
+            |job: &Handle| if self.marks { job.job().begin(None) } else { Ok(Begin::Started) };
         match self.job.as_ref().map(begin) {
             Some(Ok(Begin::Started)) => {
                 self.waited(since, now);

@@ -66,6 +66,8 @@ pub struct ReplayConfig {
     pub detect: bool,
     /// The pool may plan iterations that repeat.
     pub plans: bool,
+    /// Each job is a process of its own, and one broker has the books of all. A message takes no time.
+    pub processes: bool,
     /// The parameters of the simulated host and device.
     pub machine: Machine,
 }
@@ -83,6 +85,7 @@ impl ReplayConfig {
             jobs: Vec::new(),
             detect: false,
             plans: true,
+            processes: false,
             machine: Machine::default(),
         }
     }

@@ -4,7 +4,7 @@ use zico_core::policy::Policy;
 use zico_core::{Bytes, Pool, PoolConfig, PoolError};
 
 use super::ReplayConfig;
-use crate::{MockDevice, MockError};
+use crate::{MockBroker, MockClient, MockDevice, MockError};
 
 /// What a replay under no policy is called.
 pub(super) const UNMANAGED: &str = "unmanaged";
@@ -16,6 +16,8 @@ pub(super) struct Pools {
     all: Vec<Pool<MockDevice>>,
     policy: &'static str,
     shared: bool,
+    /// Where the books are, and the processes, if each job is one.
+    broker: Option<(MockBroker, Vec<MockClient>)>,
 }
 
 impl Pools {
@@ -26,7 +28,7 @@ impl Pools {
         jobs: usize,
         config: &ReplayConfig,
     ) -> Result<Self, PoolError<MockError>> {
-        let pool = |policy| {
+        let settings = |policy| {
             let mut pool = PoolConfig::new(config.budget).hand_over(config.hand_over);
             if let Some(region) = config.region {
                 pool = pool.region_size(region);
@@ -34,20 +36,45 @@ impl Pools {
             if let Some(policy) = policy {
                 pool = pool.policy(policy);
             }
-            Pool::new(device.clone(), pool)
+            pool
         };
         let (name, shared) = (policy.as_ref().map(|policy| policy.name()), policy.is_some());
+        if shared && config.processes {
+            let (name, policy) = (name.unwrap_or(UNMANAGED), settings(policy));
+            return Self::of_processes(device, policy, jobs, name);
+        }
+        let pool = |policy| Pool::new(device.clone(), settings(policy));
         let more = if shared { 0 } else { jobs.saturating_sub(1) };
         let mut all = vec![pool(policy)?];
         for _ in 0..more {
             all.push(pool(None)?);
         }
-        Ok(Self { all, policy: name.unwrap_or(UNMANAGED), shared })
+        Ok(Self { all, policy: name.unwrap_or(UNMANAGED), shared, broker: None })
+    }
+
+    /// A pool for each job, all at one broker.
+    fn of_processes(
+        device: &MockDevice,
+        config: PoolConfig,
+        jobs: usize,
+        policy: &'static str,
+    ) -> Result<Self, PoolError<MockError>> {
+        let broker = MockBroker::new(device.clone(), config)?;
+        let clients = (0..jobs.max(1)).map(|_| broker.connect());
+        let clients = clients.collect::<Result<Vec<_>, _>>()?;
+        let all = clients.iter().map(|client| client.pool().clone()).collect();
+        Ok(Self { all, policy, shared: true, broker: Some((broker, clients)) })
+    }
+
+    /// Each process hears what the broker says.
+    fn serve(&self) {
+        let clients = self.broker.iter().flat_map(|(_, clients)| clients);
+        clients.for_each(MockClient::serve);
     }
 
     /// The one that a job joins.
     pub(super) fn of(&self, job: usize) -> &Pool<MockDevice> {
-        &self.all[if self.shared { 0 } else { job }]
+        &self.all[if self.shared && self.broker.is_none() { 0 } else { job }]
     }
 
     /// The policy's name.
@@ -66,11 +93,15 @@ impl Pools {
 
     /// Changes whenever something has happened in any of them that a job may have waited for.
     pub(super) fn generation(&self) -> u32 {
+        self.serve();
         self.all.iter().map(Pool::generation).fold(0, u32::wrapping_add)
     }
 
     pub(super) fn poll(&self) -> Result<(), MockError> {
-        self.all.iter().try_for_each(Pool::poll)
+        self.all.iter().try_for_each(Pool::poll)?;
+        self.broker.iter().for_each(|(broker, _)| broker.look());
+        self.serve();
+        Ok(())
     }
 
     /// A job has left. What its own pool still holds goes back to the device, as the memory of a process
@@ -85,6 +116,7 @@ impl Pools {
 
     /// The books, for people to read.
     pub(super) fn books(&self) -> String {
-        self.all.iter().map(|pool| pool.snapshot().to_string()).collect()
+        let books = if self.broker.is_some() { &self.all[..1] } else { &self.all };
+        books.iter().map(|pool| pool.snapshot().to_string()).collect()
     }
 }

@@ -96,7 +96,7 @@ impl Run<'_> {
     }
 
     fn begin(&mut self, who: usize, job: &Handle<Dev>, generation: u32) -> Done {
-        let begun = job.begin();
+        let begun = job.begin(None);
         self.note(|| format!("job {who} begins: {begun:?}"));
         match begun {
             Ok(Begin::Started) => {

@@ -132,7 +132,7 @@ impl Worker<'_> {
         loop {
             match self
                 .shared
-                .call(self.number, "begin_blocking", || job.begin_blocking(self.look()))
+                .call(self.number, "begin_blocking", || job.begin_blocking(None, self.look()))
             {
                 Ok(()) => return true,
                 // What a job carries, and persistent memory of others, come and go.

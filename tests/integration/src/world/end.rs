@@ -35,7 +35,7 @@ impl Inner {
         let one = Request::new(REGION, Lifetime::Iteration);
         for job in &jobs {
             settle();
-            let begun = (0..4).find_map(|_| match job.begin() {
+            let begun = (0..4).find_map(|_| match job.begin(None) {
                 Ok(Begin::Wait(_)) => {
                     settle();
                     None

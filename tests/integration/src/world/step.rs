@@ -176,8 +176,8 @@ impl Inner {
             job.end().unwrap();
             assert!(job.end().is_err(), "an iteration ends once");
             false
-        } else if let Ok(Begin::Started) = job.begin() {
-            assert!(job.begin().is_err(), "an iteration begins once");
+        } else if let Ok(Begin::Started) = job.begin(None) {
+            assert!(job.begin(None).is_err(), "an iteration begins once");
             true
         } else {
             false

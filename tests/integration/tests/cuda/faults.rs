@@ -50,7 +50,7 @@ fn session() -> Result<(), AnyError> {
     let streams = [device.add_stream()?, device.add_stream()?];
     let jobs = [pool.join("one", streams[0])?, pool.join("two", streams[1])?];
     for (seed, (job, &stream)) in (1..).zip(jobs.iter().zip(&streams)) {
-        while !matches!(job.begin()?, Begin::Started) {
+        while !matches!(job.begin(None)?, Begin::Started) {
             pause(&pool)?;
         }
         let block = alloc(&pool, job)?;

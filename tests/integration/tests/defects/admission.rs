@@ -13,18 +13,18 @@ fn a_denial_is_looked_at_again_when_the_job_it_rests_on_waits_to_start() {
     let setup = Setup::under(8, Reckless);
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&a, 2, 2);
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     let left = a.alloc(own(2)).unwrap();
     a.end().unwrap();
     setup.settle();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     b.alloc(own(6)).unwrap();
     busy(&b.alloc(own(1)));
     let generation = setup.pool.generation();
-    if a.begin() != Ok(Begin::Started) {
+    if a.begin(None) != Ok(Begin::Started) {
         assert_ne!(setup.pool.generation(), generation, "the one that waits is woken");
         busy(&b.alloc(own(1)));
-        assert_eq!(a.begin(), Ok(Begin::Started), "nothing else can go on");
+        assert_eq!(a.begin(None), Ok(Begin::Started), "nothing else can go on");
     }
     a.free(left).unwrap();
     setup.settle();
@@ -41,18 +41,18 @@ fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&a, 2, 2);
     let left = a.alloc(own(2)).unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     b.alloc(own(6)).unwrap();
     busy(&b.alloc(own(1)));
     let generation = setup.pool.generation();
-    assert_eq!(a.begin(), Ok(Begin::Wait(None)));
+    assert_eq!(a.begin(None), Ok(Begin::Wait(None)));
     assert_ne!(
         setup.pool.generation(),
         generation,
         "the one that waits for memory is to ask again"
     );
     busy(&b.alloc(own(1)));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.free(left).unwrap();
     setup.settle();
     a.end().unwrap();
@@ -67,26 +67,26 @@ fn who_keeps_what_all_wait_for_starts_whatever_the_policy_says() {
 fn a_job_that_begins_before_its_model_is_built_ends_up_with_the_right_claims() {
     let setup = Setup::new(12);
     let (a, b) = (setup.join("a"), setup.join("b"));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.alloc(learned(3)).unwrap();
     for round in 0..4 {
         if round > 0 {
             setup.settle();
-            assert_eq!(a.begin(), Ok(Begin::Started));
+            assert_eq!(a.begin(None), Ok(Begin::Started));
         }
         let wave = a.alloc(learned(4)).unwrap();
         a.free(wave).unwrap();
         a.end().unwrap();
         // The other one gets all that is not kept, each time.
         setup.settle();
-        assert_eq!(b.begin(), Ok(Begin::Started));
+        assert_eq!(b.begin(None), Ok(Begin::Started));
         let block = b.alloc(own(9)).unwrap();
         b.free(block).unwrap();
         b.end().unwrap();
     }
     setup.settle();
     // What it always begins with is kept for good: more than the rest is never available.
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     let text = out_of_memory(b.alloc(own(10)));
     assert!(text.contains("a holds 6 MiB") && text.contains("larger by 2 MiB"), "{text}");
 }
@@ -122,7 +122,7 @@ fn first_steps_before_the_first_mark_fit_below_the_sum_of_the_peaks() {
             waves[i].drain(..).for_each(|block| job.free(block).unwrap());
             setup.settle();
             // The first mark.
-            if job.begin() == Ok(Begin::Started) {
+            if job.begin(None) == Ok(Begin::Started) {
                 job.end().unwrap();
                 done[i] = true;
             } else {
@@ -141,7 +141,7 @@ fn what_is_guessed_to_persist_is_waited_for() {
     let setup = Setup::new(10);
     let (a, b) = (setup.join("a"), setup.join("b"));
     let model = a.alloc(learned(6)).unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     busy(&b.alloc(own(6)));
     a.free(model).unwrap();
     setup.settle();

@@ -12,9 +12,9 @@ use super::{Hooked, Setup, own};
 fn a_job_is_ended_from_outside() {
     let setup = Setup::new(8);
     let (dead, b) = (setup.join("dead"), setup.join("b"));
-    assert_eq!(dead.begin(), Ok(Begin::Started));
+    assert_eq!(dead.begin(None), Ok(Begin::Started));
     let block = dead.alloc(own(5)).unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
+    assert_eq!(b.begin(None), Ok(Begin::Wait(None)));
     let waits = setup.pool.waits();
     assert_eq!(waits[0].to_string(), "b waits to start an iteration: dead (Running) holds 10 MiB");
     let generation = setup.pool.generation();
@@ -23,11 +23,11 @@ fn a_job_is_ended_from_outside() {
     assert_ne!(setup.pool.generation(), generation);
     assert_eq!(setup.pool.evict(dead.id()), None, "once");
     setup.settle();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     b.alloc(own(8)).unwrap();
     // The handle of the one that was made to leave is of no use, and does no harm.
     assert_eq!(dead.free(block), Err(FreeError::NotLive(block.address())));
-    assert_eq!(dead.begin(), Err(BeginError::Left));
+    assert_eq!(dead.begin(None), Err(BeginError::Left));
     assert!(matches!(dead.alloc(own(1)), Err(AllocError::Left)));
     assert!(dead.end().is_err() && dead.held().total().is_zero());
     drop(dead);

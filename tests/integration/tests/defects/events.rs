@@ -16,7 +16,7 @@ use super::{Hooked, LOOK, Setup, own};
 fn another_jobs_stream_that_takes_no_event_is_waited_out() {
     let setup = Hooked::new(4);
     let ((a, _), (b, stream)) = (setup.join("a"), setup.join("b"));
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     b.free(b.alloc(own(3)).unwrap()).unwrap();
     let captured = Arc::new(AtomicBool::new(true));
     // Each try to record on the stream of `b` fails until the capture is over.
@@ -96,7 +96,7 @@ fn a_batch_does_not_grow_with_each_event_that_is_refused() {
         });
     }
     refuse(&setup.hook, stream, &tries);
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     for _ in 0..300 {
         job.free(job.alloc(own(1)).unwrap()).unwrap();
     }

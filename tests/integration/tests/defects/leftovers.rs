@@ -18,12 +18,12 @@ fn a_leftover_does_not_stop_an_iteration_of_which_nothing_is_known() {
         for frees in [true, false] {
             let setup = Setup::new(8);
             let (a, b) = (setup.join("a"), setup.join("b"));
-            assert_eq!(a.begin(), Ok(Begin::Started));
+            assert_eq!(a.begin(None), Ok(Begin::Started));
             let left = a.alloc(request).unwrap();
             a.end().unwrap();
             let second = thread::scope(|scope| {
-                assert_eq!(b.begin(), Ok(Begin::Started));
-                let waiting = scope.spawn(|| a.begin_blocking(LOOK));
+                assert_eq!(b.begin(None), Ok(Begin::Started));
+                let waiting = scope.spawn(|| a.begin_blocking(None, LOOK));
                 while setup.pool.waits().is_empty() {
                     thread::sleep(LOOK);
                 }
@@ -49,16 +49,16 @@ fn a_job_that_waits_to_start_lets_the_one_start_that_keeps_what_it_needs() {
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&a, 3, 2);
     setup.learn(&b, 7, 2);
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     let left = a.alloc(own(2)).unwrap();
     a.end().unwrap();
     setup.settle();
-    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
-    assert_eq!(a.begin(), Ok(Begin::Started), "what the other waits for is kept here");
+    assert_eq!(b.begin(None), Ok(Begin::Wait(None)));
+    assert_eq!(a.begin(None), Ok(Begin::Started), "what the other waits for is kept here");
     a.free(left).unwrap();
     a.end().unwrap();
     setup.settle();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     let block = b.alloc(own(7)).unwrap();
     b.free(block).unwrap();
 }
@@ -72,12 +72,13 @@ fn two_jobs_that_keep_what_each_other_needs_do_not_wait_for_ever() {
     setup.learn(&b, 7, 2);
     let left = [&a, &b].map(|job| job.alloc(own(3)).unwrap());
     assert_eq!(
-        a.begin(),
+        a.begin(None),
         Ok(Begin::Wait(None)),
         "the other one is idle, and may free what it keeps"
     );
-    assert!(matches!(b.begin(), Ok(Begin::Started | Begin::Wait(_))));
-    let (runs, its) = if a.begin() == Ok(Begin::Started) { (&a, left[0]) } else { (&b, left[1]) };
+    assert!(matches!(b.begin(None), Ok(Begin::Started | Begin::Wait(_))));
+    let (runs, its) =
+        if a.begin(None) == Ok(Begin::Started) { (&a, left[0]) } else { (&b, left[1]) };
     assert_eq!(runs.held().iteration, regions(3), "it runs");
     runs.free(its).unwrap();
     let all = runs.alloc(own(5)).unwrap();
@@ -94,14 +95,14 @@ fn what_a_waiting_job_keeps_is_not_there_for_one_with_a_higher_priority() {
     setup.learn(&a, 3, 2);
     setup.learn(&b, 7, 2);
     let left = a.alloc(own(2)).unwrap();
-    assert_eq!(c.begin(), Ok(Begin::Started));
-    assert_eq!((a.begin(), b.begin()), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
+    assert_eq!(c.begin(None), Ok(Begin::Started));
+    assert_eq!((a.begin(None), b.begin(None)), (Ok(Begin::Wait(None)), Ok(Begin::Wait(None))));
     c.end().unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "it could not go on");
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Wait(None)), "it could not go on");
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.free(left).unwrap();
     a.end().unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
 }
 
 /// What a job begins with stays, as far as is known, until it has been freed: no iteration starts
@@ -112,11 +113,11 @@ fn what_an_iteration_has_begun_with_is_not_expected_back() {
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&b, 6, 2);
     let left = a.alloc(own(3)).unwrap();
-    assert_eq!(a.begin(), Ok(Begin::Started));
-    assert_eq!(b.begin(), Ok(Begin::Wait(None)));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Wait(None)));
     a.free(left).unwrap();
     a.end().unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started), "it has been freed");
+    assert_eq!(b.begin(None), Ok(Begin::Started), "it has been freed");
 }
 
 /// What one of the last iterations has left may be left again, whatever the newest has begun with.
@@ -125,18 +126,18 @@ fn what_iterations_have_left_is_expected_to_be_left_again() {
     let setup = Setup::under(8, Reckless);
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&b, 6, 2);
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     let left = a.alloc(own(3)).unwrap();
     a.end().unwrap();
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.free(left).unwrap();
     a.free(a.alloc(own(3)).unwrap()).unwrap();
     a.end().unwrap();
     setup.settle();
-    assert_eq!(a.begin(), Ok(Begin::Started));
-    assert_eq!(b.begin(), Ok(Begin::Wait(None)), "there may not be room for it");
+    assert_eq!(a.begin(None), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Wait(None)), "there may not be room for it");
     a.end().unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started), "nothing was left");
+    assert_eq!(b.begin(None), Ok(Begin::Started), "nothing was left");
 }
 
 /// D0, 5: a persistent allocation outside iterations, by a job that keeps something, beside an
@@ -145,10 +146,10 @@ fn what_iterations_have_left_is_expected_to_be_left_again() {
 fn a_persistent_allocation_and_an_unknown_iteration_do_not_wait_for_each_other() {
     let setup = Setup::new(8);
     let (a, b) = (setup.join("a"), setup.join("b"));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.alloc(own(1)).unwrap();
     a.end().unwrap();
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     busy(&a.alloc(stays(1)));
     let block = b.alloc(own(7)).unwrap();
     b.free(block).unwrap();
@@ -162,18 +163,18 @@ fn a_persistent_allocation_and_an_unknown_iteration_do_not_wait_for_each_other()
 fn an_idle_job_keeps_what_it_holds_and_stops_nobody() {
     let setup = Setup::new(8);
     let (a, b) = (setup.join("a"), setup.join("b"));
-    assert_eq!(a.begin(), Ok(Begin::Started));
+    assert_eq!(a.begin(None), Ok(Begin::Started));
     a.alloc(own(1)).unwrap();
     a.end().unwrap();
     for _ in 0..3 {
-        assert_eq!(b.begin(), Ok(Begin::Started));
+        assert_eq!(b.begin(None), Ok(Begin::Started));
         let block = b.alloc(own(7)).unwrap();
         b.free(block).unwrap();
         b.end().unwrap();
         setup.settle();
     }
     // What it keeps can be waited for, and it is known who that is.
-    assert_eq!(b.begin(), Ok(Begin::Started));
+    assert_eq!(b.begin(None), Ok(Begin::Started));
     b.alloc(own(7)).unwrap();
     busy(&b.alloc(own(1)));
     let waits = setup.pool.waits();

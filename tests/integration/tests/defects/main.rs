@@ -53,7 +53,7 @@ impl Setup {
     /// Iterations alone with a peak of this many regions.
     fn learn(&self, job: &Job<MockDevice>, peak: u64, times: usize) {
         for _ in 0..times {
-            assert_eq!(job.begin(), Ok(Begin::Started));
+            assert_eq!(job.begin(None), Ok(Begin::Started));
             job.free(job.alloc(own(peak)).unwrap()).unwrap();
             job.end().unwrap();
             self.settle();

@@ -15,7 +15,7 @@ fn a_job_cannot_outgrow_its_own_peak() {
     let text = out_of_memory(x.alloc(stays(4)));
     assert!(text.contains("larger by 2 MiB"), "{text}");
     x.alloc(stays(3)).unwrap();
-    assert_eq!(x.begin(), Ok(Begin::Started), "its own peak still fits");
+    assert_eq!(x.begin(None), Ok(Begin::Started), "its own peak still fits");
     x.end().unwrap();
     out_of_memory(f.alloc(stays(1)));
 }

@@ -39,7 +39,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(refused(REGION.value() - 1), "a budget of 2097151 B holds no region of 2 MiB");
     assert_eq!(refused((1 << 30) + 1), "a budget of 1073741825 B is more than the device's 1 GiB");
     let declared = setup.join(JobConfig::new("large").declare(Bytes::MAX));
-    let error = declared.begin().unwrap_err().to_string();
+    let error = declared.begin(None).unwrap_err().to_string();
     assert!(error.starts_with("large needs 16.00 EiB at its peak"), "{error}");
 }
 
@@ -104,7 +104,7 @@ fn an_allocation_under_way_when_a_planned_iteration_begins_is_none_of_its_plan()
         blocks.into_iter().for_each(|block| job.free(block).unwrap());
     };
     for _ in 0..3 {
-        assert_eq!(job.begin(), Ok(Begin::Started));
+        assert_eq!(job.begin(None), Ok(Begin::Started));
         iteration();
         job.end().unwrap();
         setup.device.run_until_idle();
@@ -113,7 +113,7 @@ fn an_allocation_under_way_when_a_planned_iteration_begins_is_none_of_its_plan()
     assert_eq!(job.planning().plans, 1);
     let other = job.clone();
     setup.hook.on(Operation::Create, When::Before, move || {
-        assert_eq!(other.begin(), Ok(Begin::Started));
+        assert_eq!(other.begin(None), Ok(Begin::Started));
         false
     });
     let block = job.alloc(own(7)).unwrap();

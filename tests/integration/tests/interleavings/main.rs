@@ -38,7 +38,7 @@ impl Setup {
     /// one more that follows the plan, so that the pool knows the job.
     fn learn(&self, (job, stream): &(Tenant, MockStream), wave: &[u64]) {
         for _ in 0..3 {
-            assert_eq!(job.begin().unwrap(), Begin::Started);
+            assert_eq!(job.begin(None).unwrap(), Begin::Started);
             let alloc = |&n: &u64| {
                 let block = job.alloc(blocks(n)).unwrap();
                 self.device.launch(*stream, Ticks::millis(1), Utilisation::FULL).unwrap();

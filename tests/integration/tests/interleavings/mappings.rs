@@ -79,7 +79,7 @@ fn a_lifetime_is_decided_once_for_an_allocation() {
     let (job, _) = setup.join("job");
     let other = job.clone();
     setup.hook.on(Operation::Map, When::Before, move || {
-        assert_eq!(other.begin().unwrap(), Begin::Started);
+        assert_eq!(other.begin(None).unwrap(), Begin::Started);
         false
     });
     let block = job.alloc(Request::learned(REGION)).unwrap();

@@ -10,15 +10,15 @@ use super::{Setup, blocks};
 fn ending_what_has_not_begun_changes_nothing() {
     let setup = Setup::new(2, |config| config.policy(Box::new(Exclusive)));
     let [one, two, three] = ["one", "two", "three"].map(|name| setup.join(name).0);
-    assert_eq!(one.begin().unwrap(), Begin::Started);
-    assert!(matches!(two.begin().unwrap(), Begin::Wait(_)));
-    assert!(matches!(three.begin().unwrap(), Begin::Wait(_)));
+    assert_eq!(one.begin(None).unwrap(), Begin::Started);
+    assert!(matches!(two.begin(None).unwrap(), Begin::Wait(_)));
+    assert!(matches!(three.begin(None).unwrap(), Begin::Wait(_)));
     assert!(two.end().is_err());
     one.end().unwrap();
     assert!(two.end().is_err(), "it may start, and has not been told");
-    assert_eq!(two.begin().unwrap(), Begin::Started);
+    assert_eq!(two.begin(None).unwrap(), Begin::Started);
     two.end().unwrap();
-    assert_eq!(three.begin().unwrap(), Begin::Started);
+    assert_eq!(three.begin(None).unwrap(), Begin::Started);
 }
 
 #[test]

@@ -60,8 +60,8 @@ fn whoever_asks_beyond_its_profile_is_told(gets_something: bool) {
     setup.learn(&greedy, &[3]);
     setup.learn(&good, &[4, 3]);
     let (greedy, good) = (greedy.0, good.0);
-    assert_eq!(greedy.begin().unwrap(), Begin::Started);
-    assert_eq!(good.begin().unwrap(), Begin::Started);
+    assert_eq!(greedy.begin(None).unwrap(), Begin::Started);
+    assert_eq!(good.begin(None).unwrap(), Begin::Started);
     good.alloc(blocks(4)).unwrap();
     // It begins as always; what comes then is more than the other one can do without.
     greedy.alloc(blocks(3)).unwrap();
@@ -87,8 +87,8 @@ fn a_request_that_was_given_up_is_nobodys_deadlock() {
     setup.learn(&prober, &[4, 1]);
     setup.learn(&other, &[5]);
     let (prober, other) = (prober.0, other.0);
-    assert_eq!(prober.begin().unwrap(), Begin::Started);
-    assert_eq!(other.begin().unwrap(), Begin::Started);
+    assert_eq!(prober.begin(None).unwrap(), Begin::Started);
+    assert_eq!(other.begin(None).unwrap(), Begin::Started);
     prober.alloc(blocks(4)).unwrap();
     other.alloc(blocks(5)).unwrap();
     assert!(matches!(prober.alloc(blocks(5)), Err(AllocError::Busy(_))));
@@ -133,12 +133,12 @@ fn a_lease_that_fails_lets_a_waiting_job_start() {
     let (asked, waiting) = (Arc::new(Mutex::new(None)), two.0.clone());
     let slot = asked.clone();
     setup.hook.on(Operation::Create, When::Before, move || {
-        *slot.lock().unwrap() = Some(waiting.begin().unwrap());
+        *slot.lock().unwrap() = Some(waiting.begin(None).unwrap());
         true
     });
     assert!(one.0.alloc(blocks(8)).is_err());
     assert_eq!(*asked.lock().unwrap(), Some(Begin::Wait(None)));
-    assert_eq!(two.0.begin().unwrap(), Begin::Started);
+    assert_eq!(two.0.begin(None).unwrap(), Begin::Started);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn parked_blocks_come_back_whatever_happens_meanwhile() {
     two.free(block).unwrap();
 
     // A free while the iteration ends.
-    assert_eq!(one.begin().unwrap(), Begin::Started);
+    assert_eq!(one.begin(None).unwrap(), Begin::Started);
     let (block, other) = (one.alloc(blocks(1)).unwrap(), one.alloc(blocks(1)).unwrap());
     one.record_use(block, side).unwrap();
     one.free(other).unwrap();
@@ -177,7 +177,7 @@ fn a_block_on_its_way_back_is_waited_for() {
     let setup = Setup::new(1, |config| config);
     let (job, _) = setup.join("job");
     let side = setup.device.add_stream();
-    assert_eq!(job.begin().unwrap(), Begin::Started);
+    assert_eq!(job.begin(None).unwrap(), Begin::Started);
     let block = job.alloc(blocks(1)).unwrap();
     job.record_use(block, side).unwrap();
     setup.device.launch(side, Ticks::millis(1), Utilisation::FULL).unwrap();
@@ -198,8 +198,8 @@ fn a_lowered_budget_is_reached_when_nothing_runs_any_more() {
     let (one, two) = (setup.join("one"), setup.join("two"));
     setup.learn(&one, &[7]);
     setup.learn(&two, &[7]);
-    assert_eq!(one.0.begin().unwrap(), Begin::Started);
-    assert!(matches!(two.0.begin().unwrap(), Begin::Wait(_)));
+    assert_eq!(one.0.begin(None).unwrap(), Begin::Started);
+    assert!(matches!(two.0.begin(None).unwrap(), Begin::Wait(_)));
     one.0.end().unwrap();
     setup.pool.set_budget(regions(3)).unwrap();
     two.0.withdraw();

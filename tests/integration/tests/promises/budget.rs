@@ -65,7 +65,7 @@ fn a_lowered_budget_is_reached_within_an_iteration() {
 fn a_lowered_budget_is_reached_as_soon_as_the_iteration_ends() {
     let (device, pool) = pool(10, TimeShift::default());
     let job = pool.join("job", device.add_stream()).unwrap();
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     let status = pool.set_budget(regions(5)).unwrap();
     assert_eq!(status.pending, regions(5), "nobody knows what it takes");
     job.end().unwrap();
@@ -80,7 +80,7 @@ fn growth_that_stays_is_measured_by_the_lowered_budget() {
         pool.join("job", device.add_stream()).unwrap(),
         pool.join("other", device.add_stream()).unwrap(),
     );
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     job.alloc(Request::new(regions(2), Lifetime::Iteration)).unwrap();
     assert_eq!(pool.set_budget(regions(5)).unwrap().pending, regions(5));
     let error = other.alloc(Request::new(regions(6), Lifetime::Persistent)).unwrap_err();
@@ -131,12 +131,12 @@ fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
     let mut job = Waves::join(&device, &pool, 1, &[7], 3);
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
     let other = pool.join("other", device.add_stream()).unwrap();
-    assert_eq!(other.begin(), Ok(Begin::Started));
-    assert!(matches!(job.job.begin(), Ok(Begin::Wait(_))));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
+    assert!(matches!(job.job.begin(None), Ok(Begin::Wait(_))));
     let generation = pool.generation();
     pool.set_budget(regions(5)).unwrap();
     assert_ne!(pool.generation(), generation);
-    assert!(matches!(job.job.begin(), Err(BeginError::NeverFits { .. })));
+    assert!(matches!(job.job.begin(None), Err(BeginError::NeverFits { .. })));
 }
 
 /// A pool hands regions over by mapping them at several addresses, and is not made where that cannot

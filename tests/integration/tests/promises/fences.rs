@@ -62,7 +62,7 @@ fn a_block_that_another_stream_uses_waits_for_it() {
     let (device, pool) = pool(2, TimeShift::default());
     let (own, side) = (device.add_stream(), device.add_stream());
     let job = pool.join("job", own).unwrap();
-    assert_eq!(job.begin(), Ok(Begin::Started));
+    assert_eq!(job.begin(None), Ok(Begin::Started));
     let (block, claim) = owned(&device, &job, own, 1, 1);
     let access = Access { owner: 1, addr: block.address(), len: block.bytes() };
     job.record_use(block, side).unwrap();

@@ -82,15 +82,15 @@ fn memory_kept_between_iterations_is_waited_for() {
     job.left = 1;
     run_all(&device, &pool, std::slice::from_mut(&mut job), &[0]);
     let other = pool.join("other", device.add_stream()).unwrap();
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     device.run_until_idle();
     let kept = other.alloc(Request::new(regions(7), Lifetime::Iteration)).unwrap();
     other.end().unwrap();
-    assert_eq!(job.job.begin(), Ok(Begin::Wait(None)));
+    assert_eq!(job.job.begin(None), Ok(Begin::Wait(None)));
     let generation = pool.generation();
     other.free(kept).unwrap();
     assert_ne!(pool.generation(), generation);
-    assert_eq!(job.job.begin(), Ok(Begin::Started));
+    assert_eq!(job.job.begin(None), Ok(Begin::Started));
 }
 
 /// I6: jobs that suddenly take more do not fail, nor make others fail, as long as each fits alone:

@@ -56,7 +56,7 @@ fn a_job_that_leaves_returns_what_it_held() {
     let other = pool.join("other", other).unwrap();
     drop(leaver);
     let all = Request::new(regions(10), Lifetime::Iteration);
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     assert!(matches!(other.alloc(all), Err(AllocError::Busy(_))), "the device still uses it");
     assert!(device.outstanding(stream) > 0);
     device.run_until_idle();
@@ -88,7 +88,7 @@ fn an_iteration_that_can_never_fit_is_refused() {
     // Both in their first iterations: nothing is known yet that could refuse the growth of either.
     let mut job = Waves::join(&device, &pool, 1, &[7], 1);
     let other = pool.join("other", device.add_stream()).unwrap();
-    assert_eq!(other.begin(), Ok(Begin::Started));
+    assert_eq!(other.begin(None), Ok(Begin::Started));
     other.alloc(Request::new(regions(3), Lifetime::Persistent)).unwrap();
     other.end().unwrap();
     assert!(job.step(&device), "its first iteration starts");

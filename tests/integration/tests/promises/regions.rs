@@ -17,7 +17,7 @@ fn a_job_gets_what_others_use_least() {
     let alloc = |kib| one.alloc(Request::new(Bytes::kib(kib), Lifetime::Iteration)).unwrap();
     // Its first page is in use in all of an iteration, the second for a moment.
     for _ in 0..3 {
-        assert_eq!(one.begin(), Ok(Begin::Started));
+        assert_eq!(one.begin(None), Ok(Begin::Started));
         let long = alloc(1536);
         one.free(alloc(2048)).unwrap();
         (0..20).for_each(|_| one.free(alloc(1)).unwrap());

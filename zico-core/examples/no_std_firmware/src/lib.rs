@@ -111,7 +111,7 @@ impl Worker {
     /// One step, if one can be done now.
     fn step(&mut self, board: &Board) -> Result<bool, Trouble> {
         match self.state {
-            State::Idle => match self.job.begin().map_err(Trouble::Begin)? {
+            State::Idle => match self.job.begin(None).map_err(Trouble::Begin)? {
                 Begin::Started => self.state = State::Up,
                 Begin::Wait(_) => return Ok(false),
             },

@@ -18,6 +18,7 @@ const MAX_STEPS: usize = 256;
 const MAX_NOTED: usize = 64 * MAX_STEPS;
 
 /// From here to the next step an iteration takes `demand` regions.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Operations made when the step begins.
@@ -91,6 +92,20 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Of steps that have come from elsewhere, unless they are no profile's.
+    pub(crate) fn from_parts(
+        steps: Vec<Step>,
+        operations: Progress,
+        length: Ticks,
+    ) -> Option<Self> {
+        let first = steps.first().is_some_and(|step| step.progress.is_zero() && step.at.is_zero());
+        let rises = |pair: &[Step]| {
+            (pair[0].progress, pair[0].at) <= (pair[1].progress, pair[1].at)
+                && pair[0].at <= pair[1].at
+        };
+        (first && steps.windows(2).all(rises)).then(|| Self::new(steps, operations, length))
+    }
+
     fn new(steps: Vec<Step>, operations: Progress, length: Ticks) -> Self {
         let steps = coarsened(steps);
         let peak = steps.iter().map(|step| step.demand).max().unwrap_or_default();

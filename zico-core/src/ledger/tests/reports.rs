@@ -17,12 +17,13 @@ fn a_snapshot_has_the_figures_of_pool_and_jobs() {
     assert_eq!((snapshot.free, snapshot.jobs.len()), (Bytes::ZERO, 2));
     let job = &snapshot.jobs[0];
     assert_eq!((&*job.name, job.activity, job.iterations), ("a", Activity::Running, 0));
-    let held = books.ledger.held(one);
+    let held = books.ledger.job(one).unwrap().held;
     assert_eq!((held.persistent, held.iteration, held.draining), (PAGE, PAGE, PAGE));
     assert_eq!((held.peak, held.total(), job.held), (Bytes::mib(3), Bytes::mib(3), held));
-    let stats = books.ledger.stats(one, crate::Stats::default());
+    let stats = books.ledger.job(one).unwrap().stats;
     assert_eq!((stats.reserved.current, stats.reserved.allocated), (Bytes::mib(3), Bytes::mib(3)));
-    assert_eq!((&*books.ledger.name(two), &*books.ledger.name(99)), ("b", ""));
+    assert_eq!(&*books.ledger.job(two).unwrap().name, "b");
+    assert_eq!(books.ledger.job(99), None);
     assert!(books.ledger.profile(one).is_none() && books.ledger.profile(99).is_none());
     books.give_for_good(one, Zone::Iteration, &[0]);
     books.end(one);

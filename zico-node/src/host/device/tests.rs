@@ -218,7 +218,7 @@ fn a_pool_hands_host_memory_over() {
     let jobs = ["a", "b"].map(|name| pool.join(name, device.add_stream()).unwrap());
     for turn in 0..8 {
         let job = &jobs[turn % 2];
-        assert_eq!(job.begin().unwrap(), zico_core::Begin::Started);
+        assert_eq!(job.begin(None).unwrap(), zico_core::Begin::Started);
         let blocks: Vec<_> =
             (0..6).map(|_| job.alloc(Request::learned(Bytes::kib(512))).unwrap()).collect();
         for (i, block) in (0..).zip(&blocks) {

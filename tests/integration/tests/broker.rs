@@ -1,0 +1,60 @@
+//! Jobs of several processes under one broker, on the mock device and in virtual time.
+//!
+//! A client of the mock's broker is a process: it has its own handles, and speaks in messages only. The
+//! oracle sees the work of all, so "no violation" means what it means for one process.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use zico_mock::bundled;
+use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
+use zico_mock::trace::Trace;
+
+const ITERATIONS: u64 = 6;
+
+fn of(names: &[&str]) -> (Vec<Trace>, Needs) {
+    let traces: Vec<Trace> = names.iter().map(|name| bundled::open(name).unwrap()).collect();
+    let all: Vec<&Trace> = traces.iter().collect();
+    let needs = needs(&all, None, ITERATIONS, &Machine::default()).unwrap();
+    (traces, needs)
+}
+
+fn run(traces: &[Trace], needs: &Needs, f: f64, processes: bool) -> Outcome {
+    let config = ReplayConfig {
+        region: Some(needs.region),
+        policy: PolicyKind::Zico,
+        iterations: ITERATIONS,
+        processes,
+        ..ReplayConfig::new(needs.budget_at(f))
+    };
+    replay(&traces.iter().collect::<Vec<_>>(), &config, &mut |_| {}).unwrap()
+}
+
+/// The sum over jobs of the rate over the rate alone.
+fn throughput(outcome: &Outcome, needs: &Needs) -> f64 {
+    let share = outcome.jobs.iter().zip(&needs.solos);
+    share.map(|(job, solo)| outcome.rate(job) / solo.rate).sum()
+}
+
+#[test]
+fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
+    for names in [
+        &["resnet50", "gnmt"][..],
+        &["dlrm", "bert-base"],
+        &["mobilenet_v2", "resnet110-cifar", "dlrm"],
+    ] {
+        let (traces, needs) = of(names);
+        for f in [1.0, 0.5, 0.1] {
+            let one = throughput(&run(&traces, &needs, f, false), &needs);
+            let outcome = run(&traces, &needs, f, true);
+            assert_eq!(outcome.violations, [], "{names:?} at {f}");
+            assert!(outcome.peak_held <= outcome.budget);
+            for job in &outcome.jobs {
+                assert_eq!(job.failure, None, "{}", job.name);
+                assert!(job.iterations >= ITERATIONS, "{} did {}", job.name, job.iterations);
+            }
+            let several = throughput(&outcome, &needs);
+            println!("{names:?} at {f}: {one:.3} in one process, {several:.3} in several");
+            assert!(several > 0.98 * one, "{names:?} at {f}: {several:.3} of {one:.3}");
+        }
+    }
+}

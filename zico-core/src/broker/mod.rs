@@ -1,0 +1,230 @@
+//! The pool's books for jobs of several processes, as a state machine: requests of clients in, replies
+//! and notices out.
+//!
+//! A [`Broker`] owns the ledger and the physical memory, and maps none of it. Each client is a process that
+//! has a device of its own; what its jobs ask for it sends as [`Request`]s, and what the ledger answers comes
+//! back as [`Reply`]s. The client's device does the mapping. The broker has no socket, no clock and no
+//! thread; whoever has them calls it.
+//!
+//! What a client says of its own jobs is checked for what the books need: a request that no correct
+//! client makes is a [`Violation`], after which the client is to be cut off. A client that has been cut off, or
+//! has died, keeps what it held charged until it is [proven gone](Broker::gone).
+
+mod clients;
+mod link;
+pub(crate) mod message;
+mod requests;
+mod revoke;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use crate::ledger::{Departed, Ledger, Retired, WorkOrder};
+use crate::types::JobId;
+use crate::types::JobKey;
+use crate::types::error::BudgetError;
+use crate::types::report::{BudgetStatus, Snapshot};
+use crate::types::sync::Arc;
+use crate::types::units::{Bytes, Progress, Ticks};
+use crate::types::waits::Waiting;
+use crate::types::zone::Zone;
+
+pub use crate::types::pulse::{Pulse, Reading};
+pub use crate::types::want::Told;
+pub use clients::Client;
+pub use link::{Fetch, Link};
+pub use message::{Lease, Notice, Order, Outline, Refusal, Reply, Request, Seen};
+pub use requests::Violation;
+
+/// The physical memory of regions, by number: what the broker holds of the device.
+pub trait Store {
+    /// Allocates the memory of a region that has none.
+    ///
+    /// # Errors
+    /// If the device has none or refuses, and why. Nothing has changed then.
+    fn create(&mut self, region: u32) -> Result<(), Arc<str>>;
+
+    /// Gives the memory of a region back.
+    ///
+    /// # Errors
+    /// If the device refuses, and why. The memory is still there then, and this is called again later.
+    fn destroy(&mut self, region: u32) -> Result<(), Arc<str>>;
+}
+
+/// What the broker knows of one job beside the books.
+struct Seat {
+    client: Client,
+    /// The work order of its last lease, until that is settled.
+    order: Option<(Zone, WorkOrder)>,
+    /// Its fences that have not completed, the oldest first: the client's number, the ledger's.
+    fences: VecDeque<(u64, u64)>,
+    /// The highest number of a fence so far.
+    last: u64,
+    /// Its client has told that it is mapped nowhere, or is gone.
+    is_unmapped: bool,
+}
+
+/// A region whose memory is to go as soon as no client has it mapped.
+struct Revocation {
+    retired: Retired,
+    /// Who has yet to release it.
+    by: BTreeSet<Client>,
+}
+
+/// The books of one pool for jobs of several processes. See the [module](self).
+pub struct Broker<S> {
+    ledger: Ledger,
+    store: S,
+    region: Bytes,
+    capacity: Bytes,
+    /// The pages of a zone.
+    pages: u64,
+    seats: BTreeMap<JobKey, Seat>,
+    clients: BTreeMap<Client, clients::State>,
+    next: Client,
+    /// Who has a handle of a region's memory.
+    imports: BTreeMap<u32, BTreeSet<Client>>,
+    revocations: Vec<Revocation>,
+    /// Addresses of jobs that have left, which are to be cleared up when their client has done so.
+    departed: Vec<Departed>,
+    pressure: bool,
+}
+
+impl<S: Store> Broker<S> {
+    pub(crate) fn new(ledger: Ledger, capacity: Bytes, pages: u64, store: S) -> Self {
+        Self {
+            region: ledger.region(),
+            ledger,
+            store,
+            capacity,
+            pages,
+            seats: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            next: Client::FIRST,
+            imports: BTreeMap::new(),
+            revocations: Vec::new(),
+            departed: Vec::new(),
+            pressure: false,
+        }
+    }
+
+    /// The size of a region.
+    #[must_use]
+    pub fn region_size(&self) -> Bytes {
+        self.region
+    }
+
+    /// The memory of the device.
+    #[must_use]
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// The budget: whole regions.
+    #[must_use]
+    pub fn budget(&self) -> Bytes {
+        self.ledger.budget()
+    }
+
+    /// The physical memory.
+    #[must_use]
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The same, to change it.
+    #[must_use]
+    pub const fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// The books as they stand. O(jobs).
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.ledger.snapshot()
+    }
+
+    /// The jobs that wait, and for whom. O(jobs^2 log jobs).
+    #[must_use]
+    pub fn waits(&self) -> Vec<Waiting> {
+        self.ledger.waits()
+    }
+
+    /// How far the budget is from what it is to be.
+    #[must_use]
+    pub fn budget_status(&self) -> BudgetStatus {
+        self.ledger.budget_status()
+    }
+
+    /// Changes the budget, as [`Pool::set_budget`](crate::Pool::set_budget). Memory goes back as clients
+    /// release it.
+    ///
+    /// # Errors
+    /// If the budget cannot be; nothing has changed then.
+    pub fn set_budget(&mut self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
+        self.ledger.set_target(budget, self.capacity)?;
+        while self.ledger.open_up() {}
+        self.pump();
+        Ok(self.budget_status())
+    }
+
+    /// Takes over what a job's pulse says. To be called for all jobs before a request is handled: policies
+    /// see each job at its own progress.
+    pub fn observe(&mut self, job: JobId, read: Reading) {
+        if let Some(pulse) = self.ledger.pulse(job.0) {
+            pulse.take(read);
+        }
+    }
+
+    /// The progress from which on a job's client is to [tell](Request::Reached) that it has come so far:
+    /// to be put into the job's pulse after a request has been handled.
+    #[must_use]
+    pub fn watched(&self, job: JobId) -> Progress {
+        self.ledger.pulse(job.0).map_or(Progress::MAX, Pulse::watched)
+    }
+
+    /// Looks at the jobs that others wait for. To be called now and then while somebody waits: that others
+    /// lose patience with a job that does nothing is seen here only.
+    pub fn look(&mut self, now: Ticks) {
+        self.ledger.look(now);
+        self.pump();
+    }
+
+    /// Whether some job waits, to start or for memory.
+    #[must_use]
+    pub const fn has_waiting(&self) -> bool {
+        self.pressure
+    }
+
+    /// Does what has become possible, and notes for the clients what they are to be told.
+    fn pump(&mut self) {
+        self.clear_departed();
+        self.shrink();
+        if self.ledger.take_wake() {
+            self.clients.values_mut().for_each(clients::State::note_change);
+        }
+        let pressure = self.ledger.has_waiting();
+        if core::mem::replace(&mut self.pressure, pressure) != pressure {
+            self.clients.values_mut().for_each(|client| client.note_pressure(pressure));
+        }
+    }
+
+    /// Clears up the addresses of jobs that have left, where their client has no mapping any more.
+    fn clear_departed(&mut self) {
+        self.departed.extend(self.ledger.take_departed());
+        let seats = &self.seats;
+        let is_done = |arena: &Departed| seats.get(&arena.job).is_none_or(|seat| seat.is_unmapped);
+        let (done, left): (Vec<_>, Vec<_>) = self.departed.drain(..).partition(is_done);
+        self.departed = left;
+        let count = done.len();
+        for mut arena in done {
+            let pages = arena.mapped();
+            self.ledger.clear(&mut arena, &pages);
+        }
+        self.ledger.cleared(count, Vec::new());
+        let (ledger, departed) = (&self.ledger, &self.departed);
+        self.seats.retain(|&job, seat| {
+            !seat.is_unmapped || ledger.knows(job) || departed.iter().any(|arena| arena.job == job)
+        });
+    }
+}
