@@ -166,6 +166,12 @@ extern "C" {
 const char *zico_last_error(void);
 
 /**
+ * The status of the last call on this thread that failed, for calls that do not return one;
+ * ZICO_OK if none has.
+ */
+enum ZicoStatus zico_last_status(void);
+
+/**
  * The version of zico: "0.1.0". Not to be freed.
  */
 const char *zico_version(void);
@@ -288,6 +294,19 @@ enum ZicoStatus zico_dealloc(void *block);
  * `stream` is as for `zico_join`.
  */
 enum ZicoStatus zico_record_use(void *block, void *stream);
+
+/**
+ * The bytes asked for with the live block that begins at an address; 0 if none does. In a forked
+ * child: those of a block that the parent had at the fork.
+ */
+uint64_t zico_block_size(const void *block);
+
+/**
+ * Whether this process is a child, made by fork from one that had opened a pool: 0 or 1. What its
+ * parent had allocated on host memory it has as a copy of its own, which it may read and write and
+ * which stays; it can allocate nothing here, and freeing is nothing to do.
+ */
+int zico_is_forked(void);
 
 /**
  * What a job has allocated, and what it has waited for.

@@ -3,7 +3,7 @@
 //! Each checks what it is given, calls safe code and turns what comes of it into a status. `unsafe`
 //! is only what reads or writes through a caller's pointer.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use zico_core::{Bytes, JobConfig};
 use zico_cuda::{CudaDevice, Options};
@@ -14,7 +14,7 @@ use crate::fork;
 use crate::handles::{jobs, pools};
 use crate::plug;
 use crate::stats::{JobStats, PoolStats};
-use crate::status::{Failure, Status, call, last_error};
+use crate::status::{Failure, Status, call, last_error, last_status};
 use crate::streams::RawStream;
 use crate::tenant;
 
@@ -53,6 +53,13 @@ pub(crate) fn raw(stream: *mut c_void) -> RawStream {
 #[unsafe(no_mangle)]
 pub extern "C" fn zico_last_error() -> *const c_char {
     last_error()
+}
+
+/// The status of the last call on this thread that failed, for calls that do not return one;
+/// ZICO_OK if none has.
+#[unsafe(no_mangle)]
+pub extern "C" fn zico_last_status() -> Status {
+    last_status()
 }
 
 /// The version of zico: "0.1.0". Not to be freed.
@@ -281,6 +288,21 @@ pub extern "C" fn zico_dealloc(block: *mut c_void) -> Status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zico_record_use(block: *mut c_void, stream: *mut c_void) -> Status {
     call(|| plug::record_use(block, raw(stream)))
+}
+
+/// The bytes asked for with the live block that begins at an address; 0 if none does. In a forked
+/// child: those of a block that the parent had at the fork.
+#[unsafe(no_mangle)]
+pub extern "C" fn zico_block_size(block: *const c_void) -> u64 {
+    plug::size(block)
+}
+
+/// Whether this process is a child, made by fork from one that had opened a pool: 0 or 1. What its
+/// parent had allocated on host memory it has as a copy of its own, which it may read and write and
+/// which stays; it can allocate nothing here, and freeing is nothing to do.
+#[unsafe(no_mangle)]
+pub extern "C" fn zico_is_forked() -> c_int {
+    c_int::from(fork::is_child())
 }
 
 /// What a job has allocated, and what it has waited for.

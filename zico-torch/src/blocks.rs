@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use zico_core::Block;
+use zico_node::host::Backing;
 
 use crate::tenant::Tenant;
 
@@ -55,6 +56,21 @@ impl Blocks {
         let part = self.part(address);
         let Owned { tenant, block } = part.get(&address)?;
         Some(Owned { tenant: tenant.clone(), block: *block })
+    }
+
+    /// All blocks and what is behind them, by address. O(blocks log blocks).
+    pub(crate) fn backing(&self) -> (Vec<(u64, u64)>, Vec<Backing>) {
+        let (mut starts, mut backing) = (Vec::new(), Vec::new());
+        for part in &self.parts {
+            let part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            for (&address, Owned { tenant, block }) in &*part {
+                starts.push((address, block.bytes().value()));
+                backing.extend(tenant.backing(*block));
+            }
+        }
+        starts.sort_unstable();
+        backing.sort_unstable_by_key(|backing| backing.at);
+        (starts, backing)
     }
 
     /// Forgets all blocks of a job that leaves. O(blocks).

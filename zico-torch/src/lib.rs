@@ -30,10 +30,10 @@ mod streams;
 mod tenant;
 
 pub use abi::{
-    JobHandle, PoolHandle, zico_alloc, zico_begin, zico_close, zico_dealloc, zico_end,
-    zico_job_stats, zico_join, zico_last_error, zico_leave, zico_mark, zico_open_cuda,
-    zico_open_host, zico_pool_stats, zico_record_use, zico_set_budget, zico_trim, zico_try_alloc,
-    zico_version,
+    JobHandle, PoolHandle, zico_alloc, zico_begin, zico_block_size, zico_close, zico_dealloc,
+    zico_end, zico_is_forked, zico_job_stats, zico_join, zico_last_error, zico_last_status,
+    zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
+    zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,

@@ -10,6 +10,7 @@ use zico_core::Bytes;
 
 use crate::abi::{JobHandle, raw};
 use crate::blocks::blocks;
+use crate::fork;
 use crate::handles::jobs;
 use crate::status::{Failure, Status, attempt, call, tell};
 use crate::streams::RawStream;
@@ -64,6 +65,14 @@ pub(crate) fn free(block: *mut c_void) -> Result<(), Failure> {
 pub(crate) fn record_use(block: *mut c_void, stream: RawStream) -> Result<(), Failure> {
     let owned = blocks().find(block.addr() as u64).ok_or_else(|| not_live(block))?;
     owned.tenant.record_use(owned.block, stream)
+}
+
+pub(crate) fn size(block: *const c_void) -> u64 {
+    let address = block.addr() as u64;
+    if fork::is_child() {
+        return fork::size(address);
+    }
+    blocks().find(address).map_or(0, |owned| owned.block.bytes().value())
 }
 
 fn not_live(block: *mut c_void) -> Failure {

@@ -57,7 +57,7 @@ impl Failure {
 
 thread_local! {
     /// What the last call that failed on this thread had to say.
-    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(Status, CString)>> = const { RefCell::new(None) };
 }
 
 /// Runs the body of a call of the C ABI: a failure becomes a status and this thread's last error,
@@ -74,7 +74,9 @@ pub(crate) fn tell(failure: &Failure) -> Status {
     // A zero within would end the sentence.
     let text = failure.text.replace('\0', " ");
     // A thread that ends has nobody to ask.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
+    let _ = LAST.try_with(|last| {
+        *last.borrow_mut() = CString::new(text).ok().map(|text| (failure.status, text));
+    });
     failure.status
 }
 
@@ -95,9 +97,15 @@ pub(crate) fn attempt<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T,
 
 /// The sentence of the last call that failed on this thread.
 pub(crate) fn last_error() -> *const libc::c_char {
-    let own = LAST.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
+    let own = LAST.try_with(|last| last.borrow().as_ref().map(|(_, text)| text.as_ptr()));
     // None has failed, or the thread ends.
     own.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// The status of the last call that failed on this thread.
+pub(crate) fn last_status() -> Status {
+    let own = LAST.try_with(|last| last.borrow().as_ref().map(|(status, _)| *status));
+    own.ok().flatten().unwrap_or(Status::ZicoOk)
 }
 
 /// The status for an error of a device.

@@ -15,6 +15,8 @@ use zico_core::{
     AllocError, Block, BudgetStatus, Bytes, Job, JobConfig, JobId, Pool, PoolConfig, Request, Stats,
 };
 
+use zico_node::host::Backing;
+
 use crate::status::{Failure, Status};
 use crate::streams::{Adopt, RawStream};
 
@@ -41,6 +43,8 @@ pub(crate) trait Tenant: Send + Sync {
     fn stats(&self) -> (Stats, Counts);
     /// Gives what is nobody's back to the device.
     fn trim(&self) -> Result<(), Failure>;
+    /// Whether the processor reaches its blocks, and what a forked child has to copy to have one.
+    fn backing(&self, block: Block) -> Vec<Backing>;
     /// Leaves; the number and the bytes of the blocks that were live.
     fn leave(&self) -> (usize, Bytes);
 }
@@ -156,10 +160,10 @@ impl<D: Adopt> Seat<D> {
 
     /// Begins an iteration; the turn is held.
     fn start(&self, wait: bool) -> Result<(), Failure> {
-        let started = match self.job.begin()? {
+        let started = match self.job.begin(None)? {
             zico_core::Begin::Started => Ok(()),
             zico_core::Begin::Wait(_) if wait => {
-                timed(&self.tally.waited_to_begin, || self.job.begin_blocking(LOOK))
+                timed(&self.tally.waited_to_begin, || self.job.begin_blocking(None, LOOK))
                     .map_err(Failure::from)
             }
             zico_core::Begin::Wait(_) => {
@@ -270,6 +274,10 @@ impl<D: Adopt> Tenant for Seat<D> {
 
     fn trim(&self) -> Result<(), Failure> {
         Opened::trim(&self.pool)
+    }
+
+    fn backing(&self, block: Block) -> Vec<Backing> {
+        self.pool.device().backing(block.address(), block.bytes())
     }
 
     fn leave(&self) -> (usize, Bytes) {

@@ -1,7 +1,7 @@
 //! The device: [`Device`] and [`Share`] on files in memory.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
 use super::error::HostError;
-use super::registry::{Place, Registry};
+use super::registry::{Backing, Place, Registry};
 use super::{addresses, pieces};
 
 /// The unit of memory unless another is asked for. It is a whole number of pages on every system
@@ -166,6 +166,13 @@ impl HostDevice {
         }
     }
 
+    /// What is mapped at the `len` addresses from `at` on, by address: for a process that forks,
+    /// whose child has none of it and may want a copy. O(log of all mappings + those found).
+    #[must_use]
+    pub fn backing(&self, at: Addr, len: Bytes) -> Vec<Backing> {
+        self.inner.registry().backing(Place { start: at.value(), len: len.value() })
+    }
+
     fn with<T>(
         &self,
         stream: HostStream,
@@ -181,7 +188,7 @@ impl HostDevice {
     }
 
     fn enter(&self, file: OwnedFd, len: Bytes, own: bool) -> HostMemory {
-        let key = self.inner.registry().add_memory(len, own);
+        let key = self.inner.registry().add_memory(len, own, file.as_raw_fd());
         HostMemory { device: self.inner.id, key, file }
     }
 }

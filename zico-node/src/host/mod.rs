@@ -40,3 +40,4 @@ mod registry;
 pub use device::{HostConfig, HostDevice, HostEvent, HostMemory, HostRange, HostStream};
 pub use error::HostError;
 pub use pieces::raise_descriptor_limit;
+pub use registry::Backing;

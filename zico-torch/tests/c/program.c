@@ -205,19 +205,25 @@ static void plug(void) {
   char *block = zico_malloc(MIB, 0, NULL);
   EXPECT(block);
   strcpy(block, "the parent's");
+  block[MIB - 1] = 'z';
+  EXPECT(zico_block_size(block) == MIB && zico_block_size(block + 512) == 0);
   EXPECT(zico_malloc(32 * MIB, 0, NULL) == NULL);
   EXPECT(strstr(zico_last_error(), "out of memory"));
+  EXPECT(zico_last_status() == ZICO_OUT_OF_MEMORY && !zico_is_forked());
 
   pid_t child = fork();
   EXPECT(child >= 0);
   if (child == 0) {
-    /* Everything is refused, and nothing is harmed. */
+    /* It has a copy of what its parent had. Everything is refused, and nothing is harmed. */
+    int same = strcmp(block, "the parent's") == 0 && block[MIB - 1] == 'z' &&
+               zico_block_size(block) == MIB && zico_block_size(block + 512) == 0;
+    strcpy(block, "the child's");
     int refused = zico_malloc(1000, 0, NULL) == NULL && zico_mark(job) == ZICO_FORKED &&
                   zico_dealloc(block) == ZICO_FORKED &&
                   strstr(zico_last_error(), "forked") != NULL;
     zico_free(block, MIB, 0, NULL);
     zico_empty_cache();
-    _exit(refused ? 0 : 1);
+    _exit(same && refused && zico_is_forked() && strcmp(block, "the child's") == 0 ? 0 : 1);
   }
   int status = 0;
   EXPECT(waitpid(child, &status, 0) == child);
