@@ -23,6 +23,8 @@ mod abi;
 mod blocks;
 mod fork;
 mod handles;
+#[cfg(feature = "python")]
+mod module;
 mod plug;
 mod stats;
 mod status;
