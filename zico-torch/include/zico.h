@@ -62,6 +62,10 @@ typedef enum ZicoStatus {
    * A defect of zico. Nothing is known of what was done.
    */
   ZICO_INTERNAL = 10,
+  /**
+   * There is no broker, or it cannot be reached, or it lets nobody in.
+   */
+  ZICO_NO_BROKER = 11,
 } ZicoStatus;
 
 /**
@@ -315,6 +319,36 @@ int zico_is_forked(void);
  * `stats` points to statistics that may be written, or is null, which is refused.
  */
 enum ZicoStatus zico_job_stats(ZicoJob job, struct ZicoJobStats *stats);
+
+/**
+ * Connects to the broker of this machine's own memory that serves at `socket`: a pool whose jobs
+ * share the broker's budget with those of all other processes. `capacity` is as for
+ * `zico_open_host`.
+ *
+ * # Safety
+ * `socket` is null, which is refused, or ends with a zero. `pool` points to a handle that may be
+ * written, or is null, which is refused.
+ */
+enum ZicoStatus zico_connect_host(const char *socket, uint64_t capacity, ZicoPool *pool);
+
+/**
+ * Connects to the broker of a CUDA device that serves at `socket`. `device` is this process's
+ * number for it.
+ *
+ * # Safety
+ * As `zico_connect_host`.
+ */
+enum ZicoStatus zico_connect_cuda(const char *socket, uint32_t device, ZicoPool *pool);
+
+/**
+ * Serves as the broker of this machine's own memory, `budget` bytes of it for all processes that
+ * connect to `socket`. Returns when the descriptor `stop` can be read from, or hangs up; a
+ * negative one is none, and it serves until the process ends.
+ *
+ * # Safety
+ * `socket` is null, which is refused, or ends with a zero. `stop` is open, or negative.
+ */
+enum ZicoStatus zico_serve_host(const char *socket, uint64_t budget, int stop);
 
 /**
  * Makes a job the one for which `zico_malloc` allocates, on all threads that have none of their

@@ -37,7 +37,7 @@ pub(crate) unsafe fn give<T>(to: *mut T, value: T) -> Result<(), Failure> {
 }
 
 /// As [`give`], before anything is done that would be lost without it.
-fn check<T>(to: *mut T) -> Result<(), Failure> {
+pub(crate) fn check<T>(to: *mut T) -> Result<(), Failure> {
     if to.is_null() {
         return Err(Failure::new(Status::ZicoInvalid, "the pointer for the result is null"));
     }

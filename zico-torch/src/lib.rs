@@ -6,6 +6,7 @@
 //! From Rust, use `zico-core`.
 //!
 //! * `abi`: the functions for programs that have handles of pools and jobs.
+//! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
 //! * `handles`, `blocks`: handles and addresses to what they stand for. `status`: errors. `fork`:
@@ -21,6 +22,7 @@
 
 mod abi;
 mod blocks;
+mod broker;
 mod fork;
 mod handles;
 #[cfg(feature = "python")]
@@ -37,6 +39,7 @@ pub use abi::{
     zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
     zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
+pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_host};
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
 };

@@ -6,8 +6,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use zico_core::{
-    AllocError, BeginError, BudgetError, Class, DeviceError, FreeError, JoinError, NotRunning,
-    PoolError, UseError,
+    AllocError, BeginError, BrokerError, BudgetError, Class, DeviceError, FreeError, JoinError,
+    NotRunning, PoolError, UseError,
 };
 use zico_cuda::CudaError;
 use zico_node::host::HostError;
@@ -40,6 +40,8 @@ pub enum Status {
     ZicoForked = 9,
     /// A defect of zico. Nothing is known of what was done.
     ZicoInternal = 10,
+    /// There is no broker, or it cannot be reached, or it lets nobody in.
+    ZicoNoBroker = 11,
 }
 
 /// A status other than OK, with a sentence.
@@ -118,6 +120,14 @@ fn of_class(class: Class) -> Status {
     }
 }
 
+/// The status for what a broker could not do.
+fn of_broker(error: &BrokerError) -> Status {
+    match error {
+        BrokerError::Device(_) => Status::ZicoOutOfMemory,
+        _ => Status::ZicoNoBroker,
+    }
+}
+
 /// Failures from errors that say all there is to say themselves.
 macro_rules! failure {
     ($([$($generic:ident)?] $error:ty => |$it:ident| $status:expr;)*) => {
@@ -136,6 +146,7 @@ failure! {
             Status::ZicoOutOfMemory
         }
         AllocError::Left => Status::ZicoBadHandle,
+        AllocError::Broker(error) => of_broker(error),
         AllocError::Device(error) => of_class(error.class()),
         _ => Status::ZicoInvalid,
     };
@@ -146,6 +157,7 @@ failure! {
     };
     [E] JoinError<E> => |error| match &error {
         JoinError::Device(error) => of_class(error.class()),
+        JoinError::Broker(error) => of_broker(error),
         JoinError::FloorNotFree { .. } => Status::ZicoOutOfMemory,
         _ => Status::ZicoInvalid,
     };
@@ -158,6 +170,7 @@ failure! {
     [] BeginError => |error| match &error {
         BeginError::AlreadyRunning => Status::ZicoNotNow,
         BeginError::Left => Status::ZicoBadHandle,
+        BeginError::Broker(error) => of_broker(error),
         _ => Status::ZicoOutOfMemory,
     };
     [] NotRunning => |error| Status::ZicoNotNow;

@@ -77,7 +77,12 @@ enum Phase {
 
 /// Opens a pool.
 pub(crate) fn open<D: Adopt>(device: D, budget: Bytes) -> Result<Arc<dyn Opened>, Failure> {
-    Ok(Arc::new(Pool::new(device, PoolConfig::new(budget))?))
+    Ok(opened(Pool::new(device, PoolConfig::new(budget))?))
+}
+
+/// A pool that is open.
+pub(crate) fn opened<D: Adopt>(pool: Pool<D>) -> Arc<dyn Opened> {
+    Arc::new(pool)
 }
 
 impl<D: Adopt> Opened for Pool<D> {

@@ -75,7 +75,8 @@ fn valgrind_finds_nothing() {
     // the contents of an option before it looks whether there is one.
     valgrind.args(["--error-exitcode=9", "--undef-value-errors=no"]);
     valgrind.args(["--leak-check=full", "--errors-for-leak-kinds=definite"]);
-    is_fine(&run(valgrind.arg(program)));
+    // Some of valgrind's versions do not know the calls by which a broker tells processes apart.
+    is_fine(&run(valgrind.arg(program).arg("--without-broker")));
 }
 
 #[test]

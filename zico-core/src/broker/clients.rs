@@ -32,6 +32,10 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) const fn is_heard(&self) -> bool {
+        !self.is_cut_off
+    }
+
     pub(super) fn note_change(&mut self) {
         self.changed = true;
     }
@@ -68,6 +72,14 @@ impl<S: Store> Broker<S> {
     #[must_use]
     pub fn jobs(&self, client: Client) -> Vec<JobId> {
         self.keys(client).into_iter().map(JobId).collect()
+    }
+
+    /// Whether something of the broker's is charged to a client, or mapped in it: while so, and as long as
+    /// it is not [gone](Self::gone), it has to be known.
+    #[must_use]
+    pub fn holds(&self, client: Client) -> bool {
+        self.seats.values().any(|seat| seat.client == client)
+            || self.imports.values().any(|by| by.contains(&client))
     }
 
     fn keys(&self, client: Client) -> Vec<JobKey> {

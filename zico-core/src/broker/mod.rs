@@ -213,7 +213,9 @@ impl<S: Store> Broker<S> {
     fn clear_departed(&mut self) {
         self.departed.extend(self.ledger.take_departed());
         let seats = &self.seats;
-        let is_done = |arena: &Departed| seats.get(&arena.job).is_none_or(|seat| seat.is_unmapped);
+        let is_done = |arena: &Departed| {
+            arena.is_empty() || seats.get(&arena.job).is_none_or(|seat| seat.is_unmapped)
+        };
         let (done, left): (Vec<_>, Vec<_>) = self.departed.drain(..).partition(is_done);
         self.departed = left;
         let count = done.len();
@@ -222,9 +224,13 @@ impl<S: Store> Broker<S> {
             self.ledger.clear(&mut arena, &pages);
         }
         self.ledger.cleared(count, Vec::new());
-        let (ledger, departed) = (&self.ledger, &self.departed);
+        let (ledger, departed, clients) = (&self.ledger, &self.departed, &self.clients);
         self.seats.retain(|&job, seat| {
-            !seat.is_unmapped || ledger.knows(job) || departed.iter().any(|arena| arena.job == job)
+            let is_heard = clients.get(&seat.client).is_some_and(clients::State::is_heard);
+            // One that is heard has yet to tell that the job has departed.
+            (is_heard && !seat.is_unmapped)
+                || ledger.knows(job)
+                || departed.iter().any(|arena| arena.job == job)
         });
     }
 }

@@ -21,6 +21,11 @@ pub(crate) struct Departed {
 }
 
 impl Departed {
+    /// Whether nothing is mapped there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.mapped().next().is_none()
+    }
+
     /// The pages that have a region, and which.
     pub(crate) fn mapped(&self) -> Vec<(u64, usize)> {
         self.pages.mapped().collect()

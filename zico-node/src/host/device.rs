@@ -173,6 +173,11 @@ impl HostDevice {
         self.inner.registry().backing(Place { start: at.value(), len: len.value() })
     }
 
+    /// The books of addresses and memory.
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.inner.registry()
+    }
+
     fn with<T>(
         &self,
         stream: HostStream,

@@ -34,6 +34,7 @@
 mod addresses;
 mod device;
 mod error;
+mod patterns;
 mod pieces;
 mod registry;
 

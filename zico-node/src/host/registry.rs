@@ -225,6 +225,21 @@ impl Registry {
         if at == place.end() { Ok(()) } else { Err(HostError::NotMapped { hole: Addr::new(at) }) }
     }
 
+    /// Whether something is mapped at each of these addresses.
+    pub(super) fn check_mapped(&self, start: u64, len: u64) -> Result<(), HostError> {
+        let mut at = start;
+        let end = start.checked_add(len).ok_or(HostError::NotMapped { hole: Addr::new(start) })?;
+        while at < end {
+            let before = self.mappings.range(..=at).next_back();
+            match before.filter(|(first, mapping)| !mapping.left_over && *first + mapping.len > at)
+            {
+                Some((first, mapping)) => at = first + mapping.len,
+                None => return Err(HostError::NotMapped { hole: Addr::new(at) }),
+            }
+        }
+        Ok(())
+    }
+
     /// Notes that the mappings in a place are gone.
     pub(super) fn unmapped(&mut self, place: Place) {
         while let Some((&start, mapping)) = self.mappings.range(place.start..place.end()).next() {

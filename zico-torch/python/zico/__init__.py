@@ -7,13 +7,16 @@ For a PyTorch script::
 
 or, with no line of the script changed::
 
-    python -m zico run --budget 8GiB -- python train.py
+    python -m zico serve --budget 8GiB &
+    python -m zico run -- python train.py &
+    python -m zico run -- python other.py
 
 `zico.stats` says what the job has allocated and what it has waited for.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +108,16 @@ class Pool:
         """A pool of this machine's own memory, of which ``capacity`` is taken for all there is."""
         limit = 0 if capacity is None else parse_bytes(capacity)
         return cls(native().made("zico_open_host", parse_bytes(budget), limit))
+
+    @classmethod
+    def connect_host(cls, socket: str | os.PathLike[str]) -> Pool:
+        """A pool of this machine's own memory, under the budget of the broker that serves at ``socket``."""
+        return cls(native().made("zico_connect_host", os.fsencode(socket), 0))
+
+    @classmethod
+    def connect_cuda(cls, socket: str | os.PathLike[str], device: int = 0) -> Pool:
+        """A pool of a CUDA device's memory, under the budget of the broker that serves at ``socket``."""
+        return cls(native().made("zico_connect_cuda", os.fsencode(socket), device))
 
     @classmethod
     def cuda(cls, budget: int | str, device: int = 0) -> Pool:

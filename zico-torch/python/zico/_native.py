@@ -57,6 +57,9 @@ class PoolStats(ctypes.Structure):
 _CALLS = {
     "zico_open_host": (c_uint64, c_uint64, ctypes.POINTER(c_uint64)),
     "zico_open_cuda": (c_uint32, c_uint64, ctypes.POINTER(c_uint64)),
+    "zico_connect_host": (c_char_p, c_uint64, ctypes.POINTER(c_uint64)),
+    "zico_connect_cuda": (c_char_p, c_uint32, ctypes.POINTER(c_uint64)),
+    "zico_serve_host": (c_char_p, c_uint64, c_int),
     "zico_close": (c_uint64,),
     "zico_set_budget": (c_uint64, c_uint64),
     "zico_trim": (c_uint64,),

@@ -260,7 +260,60 @@ static void cuda(void) {
   }
 }
 
-int main(void) {
+/* A broker on a thread, and a pool that is its client. */
+static void *serve(void *socket) {
+  int *stop = *(int **)((char *)socket + 128);
+  EXPECT(zico_serve_host(socket, 16 * MIB, stop[0]) == ZICO_OK);
+  return NULL;
+}
+
+static void broker(void) {
+  ZicoPool pool = 0;
+  EXPECT(zico_connect_host("/nonexistent/socket", 0, &pool) == ZICO_NO_BROKER);
+  EXPECT(strstr(zico_last_error(), "no broker serves at /nonexistent/socket"));
+  EXPECT(zico_connect_host(NULL, 0, &pool) == ZICO_INVALID);
+  EXPECT(zico_serve_host(NULL, 16 * MIB, -1) == ZICO_INVALID);
+
+  int stop[2];
+  EXPECT(pipe(stop) == 0);
+  struct {
+    char socket[128];
+    int *stop;
+  } argument = {"", stop};
+  const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+  snprintf(argument.socket, sizeof argument.socket, "%s/zico-program-%d/socket", folder, getpid());
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, serve, &argument) == 0);
+  ZicoStatus status = ZICO_NO_BROKER;
+  for (int tries = 0; tries < 10000 && status != ZICO_OK; tries++) {
+    status = zico_connect_host(argument.socket, 256 * MIB, &pool);
+    if (status != ZICO_OK) usleep(1000);
+  }
+  OK(status);
+
+  ZicoJob job = join(pool, "client");
+  char *block = NULL;
+  OK(zico_begin(job));
+  OK(zico_alloc(job, 8 * MIB, NULL, (void **)&block));
+  memset(block, 3, 8 * MIB);
+  EXPECT(zico_try_alloc(job, 12 * MIB, NULL, (void **)&block) == ZICO_OUT_OF_MEMORY);
+  ZicoPoolStats held;
+  OK(zico_pool_stats(pool, &held));
+  EXPECT(held.budget == 16 * MIB && held.held >= 8 * MIB && held.held <= 16 * MIB);
+  OK(zico_dealloc(block));
+  OK(zico_end(job));
+  OK(zico_leave(job, NULL));
+  OK(zico_close(pool));
+  close(stop[1]);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  close(stop[0]);
+  *strrchr(argument.socket, '/') = 0;
+  unlink(argument.socket);
+  rmdir(argument.socket);
+}
+
+int main(int count, char **arguments) {
+  int alone = count > 1 && strcmp(arguments[1], "--without-broker") == 0;
   EXPECT(strlen(zico_version()) >= 5);
   EXPECT(strcmp(zico_last_error(), "") == 0);
   misuse();
@@ -268,6 +321,7 @@ int main(void) {
   marks();
   threads();
   plug();
+  if (!alone) broker();
   cuda();
   puts("all as expected");
   return 0;

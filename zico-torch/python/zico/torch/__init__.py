@@ -35,6 +35,7 @@ def is_enabled() -> bool:
 def enable(
     budget: int | str | None = None,
     *,
+    socket: str | os.PathLike[str] | None = None,
     pool: zico.Pool | None = None,
     device: str | torch.device | None = None,
     name: str | None = None,
@@ -46,8 +47,9 @@ def enable(
     ``import torch``.
 
     Args:
-        budget: the most bytes that zico may hold, as a number or as "8GiB".
-        pool: a pool that is open already, in place of a budget.
+        budget: the most bytes that zico may hold in this process, as a number or as "8GiB".
+        socket: where a broker serves, in place of a budget: all processes that connect to it share its budget.
+        pool: a pool that is open already, in place of either.
         device: "cpu", "cuda" or "cuda:1"; the GPU where there is one unless it is said.
         name: by what name messages call the job; the script's name unless it is said.
         priority: of jobs that wait, ones with a higher priority go first.
@@ -66,16 +68,11 @@ def enable(
     global _shim, _marks
     if is_enabled():
         raise RuntimeError("zico is enabled already in this process")
-    if (budget is None) == (pool is None):
-        raise ValueError("say either a budget or a pool")
+    if (budget, socket, pool).count(None) != 2:
+        raise ValueError("say one of budget, socket and pool")
     where = _device(device)
     _shim = load_shim(native().path)
-    if pool is None:
-        assert budget is not None
-        opened = zico.Pool.host(budget) if where.type == "cpu" else zico.Pool.cuda(budget, where.index or 0)
-    else:
-        opened = pool
-    job = opened.join(name or _script(), priority)
+    job = (pool or _open(where, budget, socket)).join(name or _script(), priority)
     zico._set_job(job)
     try:
         if where.type == "cpu":
@@ -107,6 +104,17 @@ def disable() -> None:
         _marks = None
     _shim.zico_shim_host(ctypes.c_size_t(-1).value)
     zico._set_job(None)
+
+
+def _open(
+    where: torch.device, budget: int | str | None, socket: str | os.PathLike[str] | None
+) -> zico.Pool:
+    number = where.index or 0
+    on_cpu = where.type == "cpu"
+    if socket is not None:
+        return zico.Pool.connect_host(socket) if on_cpu else zico.Pool.connect_cuda(socket, number)
+    assert budget is not None
+    return zico.Pool.host(budget) if on_cpu else zico.Pool.cuda(budget, number)
 
 
 def _device(device: str | torch.device | None) -> torch.device:

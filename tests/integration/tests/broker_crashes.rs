@@ -1,0 +1,301 @@
+//! A broker, its clients and the kernel as a simulation: processes come, work, and die between any two of
+//! their messages, and what they had on the device goes on for a while.
+//!
+//! Checked over thousands of seeds: no byte with two owners in device order, none reused before its fence
+//! (the oracle sees the work of the dead as well), never more physical memory than the budget; nobody
+//! waits for ever for one that has died; a correct client never breaks the protocol; and when all are gone,
+//! everything is back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use fastrand::Rng;
+use zico_core::{
+    AllocError, Begin, BeginError, Block, BrokerError, Bytes, Device, Job, JobConfig, JoinError,
+    Lifetime, PoolConfig, Request, Ticks,
+};
+use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
+
+const REGION: Bytes = Bytes::mib(2);
+const BUDGET: u64 = 16;
+const STEPS: u32 = 800;
+const MOST_PROCESSES: usize = 4;
+
+struct Tenant {
+    job: Job<MockDevice>,
+    stream: MockStream,
+    blocks: Vec<(Block, Claim)>,
+    running: bool,
+    iterations: u64,
+}
+
+struct Process {
+    client: MockClient,
+    tenants: Vec<Tenant>,
+    /// All that it has had, those included of jobs that have left.
+    streams: Vec<MockStream>,
+}
+
+struct World {
+    device: MockDevice,
+    broker: MockBroker,
+    processes: Vec<Process>,
+    rng: Rng,
+    owners: u32,
+    died: u32,
+    handed: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let config = MockConfig::new(Bytes::gib(1)).budget(Bytes::mib(2 * BUDGET));
+        let device = MockDevice::new(config).unwrap();
+        let pool = PoolConfig::new(Bytes::mib(2 * BUDGET)).region_size(REGION);
+        let broker = MockBroker::new(device.clone(), pool).unwrap();
+        let rng = Rng::with_seed(seed);
+        Self { device, broker, processes: Vec::new(), rng, owners: 0, died: 0, handed: 0 }
+    }
+
+    fn step(&mut self) {
+        if self.rng.u8(..8) == 0 {
+            let now = self.device.now();
+            self.device.advance_to(now.saturating_add(Ticks::micros(self.rng.u64(1..2000))));
+        }
+        if self.processes.len() < MOST_PROCESSES && self.rng.u8(..20) == 0 {
+            let client = self.broker.connect().unwrap();
+            self.processes.push(Process { client, tenants: Vec::new(), streams: Vec::new() });
+        }
+        if self.processes.is_empty() {
+            return;
+        }
+        let at = self.rng.usize(..self.processes.len());
+        if self.processes[at].client.is_dead() {
+            return self.bury_if_quiet(at);
+        }
+        match self.rng.u8(..100) {
+            0 if self.rng.bool() => self.kill(at),
+            1 => self.processes[at].client.die_after(self.rng.u64(..120)),
+            2..6 => self.join(at),
+            6..14 => self.processes[at].client.serve(),
+            14..20 => self.processes[at].client.pool().poll().unwrap(),
+            20..22 => self.broker.look(),
+            22 => self.broker.trim(Bytes::mib(2 * self.rng.u64(..BUDGET))),
+            23 => {
+                // Refused where the jobs keep more.
+                let regions = self.rng.u64(BUDGET / 2..=BUDGET);
+                let _ = self.broker.set_budget(Bytes::mib(2 * regions));
+            }
+            _ => self.work(at),
+        }
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.processes[at].client.die();
+    }
+
+    fn join(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        if process.tenants.len() >= 2 {
+            return;
+        }
+        let stream = self.device.add_stream();
+        process.streams.push(stream);
+        let floor = Bytes::mib(2 * self.rng.u64(..3));
+        match process.client.pool().join(JobConfig::new("").floor(floor), stream) {
+            Ok(job) => {
+                let blocks = Vec::new();
+                process.tenants.push(Tenant { job, stream, blocks, running: false, iterations: 0 });
+            }
+            Err(JoinError::FloorNotFree { .. } | JoinError::Broker(BrokerError::Unreachable)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn work(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        if process.tenants.is_empty() {
+            return;
+        }
+        let which = self.rng.usize(..process.tenants.len());
+        let tenant = &mut process.tenants[which];
+        match self.rng.u8(..100) {
+            0..20 if !tenant.running => match tenant.job.begin(None) {
+                Ok(Begin::Started) => tenant.running = true,
+                Ok(Begin::Wait(_)) | Err(BeginError::NeverFits { .. } | BeginError::Broker(_)) => {}
+                Err(error) => panic!("{error}"),
+            },
+            20..28 => {
+                let work = Ticks::micros(self.rng.u64(1..1500));
+                self.device.launch(tenant.stream, work, Utilisation::FULL).unwrap();
+            }
+            28..60 => {
+                let bytes = Bytes::new(self.rng.u64(1..6 << 20));
+                let lifetime = match self.rng.u8(..6) {
+                    0 if bytes < Bytes::mib(1) => Lifetime::Persistent,
+                    _ => Lifetime::Iteration,
+                };
+                match tenant.job.alloc(Request::new(bytes, lifetime)) {
+                    Ok(block) => {
+                        self.owners += 1;
+                        let (at, len) = (block.address(), block.bytes());
+                        let claim = self.device.own(tenant.stream, self.owners, at, len).unwrap();
+                        tenant.blocks.push((block, claim));
+                    }
+                    Err(
+                        AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::Broker(_),
+                    ) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            60..90 if !tenant.blocks.is_empty() => {
+                let block = self.rng.usize(..tenant.blocks.len());
+                free(&self.device, tenant, block);
+            }
+            90..97 if tenant.running => {
+                tenant.job.end().unwrap();
+                (tenant.running, tenant.iterations) = (false, tenant.iterations + 1);
+                self.handed += 1;
+            }
+            97..98 => {
+                let mut tenant = process.tenants.swap_remove(which);
+                while !tenant.blocks.is_empty() {
+                    free(&self.device, &mut tenant, 0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The driver has torn a dead process down, once its work has ended.
+    fn bury_if_quiet(&mut self, at: usize) {
+        let streams = &self.processes[at].streams;
+        if streams.iter().any(|&stream| self.device.outstanding(stream) > 0) {
+            return;
+        }
+        let Process { client, tenants, .. } = self.processes.swap_remove(at);
+        for mut tenant in tenants {
+            for (_, claim) in tenant.blocks.drain(..) {
+                self.device.disown(tenant.stream, claim).unwrap();
+            }
+        }
+        client.bury().unwrap();
+        self.died += 1;
+    }
+
+    fn check(&self) {
+        assert_eq!(self.device.violations(), []);
+        assert_eq!(self.broker.violations(), [], "a correct client has broken the protocol");
+        assert!(self.device.usage().peak_physical <= Bytes::mib(2 * BUDGET));
+    }
+
+    /// Nobody dies any more: each that is there gets through an iteration.
+    fn everyone_can_go_on(&mut self) {
+        let World { device, broker, processes, .. } = self;
+        for process in processes.iter_mut() {
+            for tenant in &mut process.tenants {
+                while !tenant.blocks.is_empty() {
+                    free(device, tenant, 0);
+                }
+                if std::mem::take(&mut tenant.running) {
+                    tenant.job.end().unwrap();
+                }
+                // It asks anew when it is its turn below.
+                tenant.job.withdraw();
+            }
+        }
+        for at in 0..processes.len() {
+            for which in 0..processes[at].tenants.len() {
+                let mut left = 1000;
+                let mut goes_on = |processes: &[Process]| {
+                    left -= 1;
+                    assert!(left > 0, "waits for ever: {}", broker.snapshot());
+                    device.run_until_idle();
+                    processes.iter().for_each(|process| {
+                        process.client.serve();
+                        process.client.pool().poll().unwrap();
+                    });
+                    broker.look();
+                };
+                // What is known not to fit beside what the others keep is told so: that is no wait.
+                let begun = loop {
+                    match processes[at].tenants[which].job.begin(None) {
+                        Ok(Begin::Wait(_)) => goes_on(processes),
+                        Ok(Begin::Started) => break true,
+                        Err(BeginError::NeverFits { .. }) => break false,
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                if !begun {
+                    continue;
+                }
+                let request = Request::new(Bytes::mib(4), Lifetime::Iteration);
+                loop {
+                    match processes[at].tenants[which].job.alloc(request) {
+                        Ok(block) => break processes[at].tenants[which].job.free(block).unwrap(),
+                        Err(AllocError::Busy(_)) => goes_on(processes),
+                        Err(AllocError::OutOfMemory(_)) => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                processes[at].tenants[which].job.end().unwrap();
+            }
+        }
+    }
+
+    /// All leave, and everything is back.
+    fn all_comes_back(mut self) {
+        for process in &mut self.processes {
+            process.tenants.clear();
+        }
+        self.device.run_until_idle();
+        for process in &self.processes {
+            process.client.serve();
+            process.client.pool().poll().unwrap();
+        }
+        let snapshot = self.broker.snapshot();
+        assert_eq!(snapshot.jobs, [], "{snapshot}");
+        assert_eq!(snapshot.free, snapshot.held);
+        self.broker.trim(Bytes::ZERO);
+        self.processes.iter().for_each(|process| process.client.serve());
+        assert_eq!(self.broker.snapshot().held, Bytes::ZERO, "all have released it");
+        let usage = self.device.usage();
+        assert_eq!((usage.physical, usage.mappings, usage.ranges), (Bytes::ZERO, 0, 0));
+    }
+}
+
+fn free(device: &MockDevice, tenant: &mut Tenant, at: usize) {
+    let (block, claim) = tenant.blocks.swap_remove(at);
+    device.disown(tenant.stream, claim).unwrap();
+    tenant.job.free(block).unwrap();
+}
+
+fn simulate(seed: u64) -> (u32, u64) {
+    let mut world = World::new(seed);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.check();
+    // Those that are dead are buried, the others live.
+    while let Some(at) = world.processes.iter().position(|process| process.client.is_dead()) {
+        world.device.run_until_idle();
+        world.bury_if_quiet(at);
+    }
+    world.processes.iter().for_each(|process| process.client.die_after(u64::MAX));
+    world.broker.set_budget(Bytes::mib(2 * BUDGET)).unwrap();
+    world.everyone_can_go_on();
+    world.check();
+    let counts = (world.died, world.handed);
+    world.all_comes_back();
+    counts
+}
+
+#[test]
+fn processes_that_die_at_any_step_harm_nobody() {
+    let (mut died, mut iterations) = (0, 0);
+    for seed in 0..3000 {
+        let result = std::panic::catch_unwind(|| simulate(seed));
+        let Ok((deaths, ended)) = result else { panic!("with seed {seed}") };
+        (died, iterations) = (died + deaths, iterations + ended);
+    }
+    println!("{died} deaths, {iterations} iterations");
+    assert!(died > 3000 && iterations > 10_000, "{died} deaths, {iterations} iterations");
+}

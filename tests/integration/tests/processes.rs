@@ -1,0 +1,288 @@
+//! Real processes under a real broker, on host memory that is really mapped into several of them: they
+//! train, are killed at each step, stopped, and what they had comes back.
+//!
+//! A job's process fills each block with a pattern and checks it when it frees it, so that a byte with two
+//! owners fails the job that had it. The memory that the broker holds is counted by the kernel.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use zico_core::Snapshot;
+use zico_node::Observer;
+
+const NODE: &str = env!("CARGO_BIN_EXE_node");
+const REGION: u64 = 64 << 10;
+/// What a job of `node train` takes at its peak: 12 blocks of 24 to 288 KiB, and what it keeps.
+const PEAK: u64 = 32;
+const KEPT: u64 = 3;
+
+/// A broker in a process of its own. Killed when it is dropped.
+struct Broker {
+    folder: PathBuf,
+    process: Child,
+    budget: u64,
+}
+
+impl Broker {
+    fn new(name: &str, budget: u64) -> Self {
+        let folder = std::env::temp_dir().join(format!("zico-{}-{name}", std::process::id()));
+        let process = serve(&folder.join("socket"), budget);
+        Self { folder, process, budget }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn train(&self, name: &str, iterations: u32, options: &[&str]) -> Trainer {
+        let seed = fastrand::u32(..).to_string();
+        let mut child = Command::new(NODE)
+            .args(["train", self.socket().to_str().unwrap(), name, &iterations.to_string(), &seed])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Trainer { child, out }
+    }
+
+    fn books(&self) -> Snapshot {
+        Observer::connect(&self.socket()).unwrap().snapshot().unwrap()
+    }
+
+    /// The bytes of regions that the kernel says the broker holds: all files in memory it has open.
+    fn held_by_the_kernel(&self) -> u64 {
+        let folder = format!("/proc/{}/fd", self.process.id());
+        let (mut held, mut seen) = (0, HashSet::new());
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let is_region = std::fs::read_link(entry.path())
+                .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:zico ("));
+            if is_region && let Ok(meta) = std::fs::metadata(entry.path()) {
+                assert!(seen.insert(meta.ino()), "one descriptor for each region");
+                held += meta.blocks() * 512;
+            }
+        }
+        held
+    }
+
+    /// Waits until a job has nothing any more and is forgotten. How long that took.
+    fn until_gone(&self, job: &str) -> Duration {
+        let began = Instant::now();
+        loop {
+            let books = self.books();
+            if books.jobs.iter().all(|other| &*other.name != job) {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "{books}");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Waits until all jobs are gone, and everything is back.
+    fn until_all_is_back(&self) {
+        let names: Vec<String> = self.books().jobs.iter().map(|job| job.name.to_string()).collect();
+        for name in names {
+            self.until_gone(&name);
+        }
+        let books = self.books();
+        assert_eq!((books.jobs.len(), books.free), (0, books.held), "{books}");
+    }
+}
+
+fn serve(socket: &Path, budget: u64) -> Child {
+    let mut process = Command::new(NODE)
+        .args(["serve", socket.to_str().unwrap(), &budget.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "serves\n");
+    process
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A job in a process of its own. Killed when it is dropped.
+struct Trainer {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Trainer {
+    /// Waits for a line that begins so. The rest of it; none if the process has ended before.
+    fn until(&mut self, start: &str) -> Option<String> {
+        let mut line = String::new();
+        while self.out.read_line(&mut line).unwrap() > 0 {
+            if let Some(rest) = line.strip_prefix(start) {
+                return Some(rest.trim().to_owned());
+            }
+            line.clear();
+        }
+        None
+    }
+
+    /// Waits for its end, which has to be good. How many messages it has sent.
+    fn finish(mut self) -> u64 {
+        let messages = self.until("messages ");
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(self.child.stderr.as_mut().unwrap(), &mut said).unwrap();
+        assert!(status.success(), "{status}: {said}");
+        messages.unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn processes_share_a_budget_that_the_kernel_sees_kept() {
+    for (jobs, quarters) in [(2, 4), (2, 1), (4, 2), (8, 1)] {
+        let least = PEAK + (jobs - 1) * KEPT;
+        let budget = least + (jobs * PEAK - least) * quarters / 4;
+        let broker = Broker::new(&format!("shares-{jobs}-{quarters}"), budget);
+        let names: Vec<String> = (0..jobs).map(|job| format!("job-{job}")).collect();
+        let trainers: Vec<Trainer> =
+            names.iter().map(|name| broker.train(name, 40, &["--hold", "1"])).collect();
+        let mut most = 0;
+        for trainer in trainers {
+            // While the first ones are waited for the others go on.
+            most = most.max(broker.held_by_the_kernel());
+            let messages = trainer.finish();
+            assert!(messages > 40);
+            most = most.max(broker.held_by_the_kernel());
+        }
+        assert!(most <= broker.budget * REGION, "{most} of {} regions", broker.budget);
+        let books = broker.books();
+        assert!(books.jobs.is_empty(), "{books}");
+        println!(
+            "{jobs} jobs at {quarters}/4: held {most} of {}, {} leases of {} regions",
+            broker.budget * REGION,
+            books.counts.leases,
+            books.counts.leased
+        );
+    }
+}
+
+/// A process dies before each of its messages in turn, while another trains.
+#[test]
+fn a_process_that_dies_at_any_message_harms_nobody() {
+    let broker = Broker::new("dies", PEAK + KEPT + 8);
+    let mut slowest = Duration::ZERO;
+    let mut deaths = 0;
+    let whole = broker.train("whole", 3, &[]).finish();
+    for message in (1..=whole).step_by(step()) {
+        let other = broker.train("other", 4, &[]);
+        let mut dying = broker.train("dying", 3, &["--die-at", &message.to_string()]);
+        let died = dying.until("messages ").is_none();
+        assert!(!dying.child.wait().unwrap().success() || !died);
+        deaths += u32::from(died);
+        slowest = slowest.max(broker.until_gone("dying"));
+        other.finish();
+        broker.until_gone("other");
+        assert!(broker.held_by_the_kernel() <= broker.budget * REGION);
+    }
+    println!("{deaths} deaths at {whole} messages; memory back within {slowest:?}");
+    assert!(deaths > 5);
+}
+
+/// Each message in a long run, every few of them otherwise.
+fn step() -> usize {
+    if is_long() { 1 } else { 17 }
+}
+
+fn is_long() -> bool {
+    std::env::var_os("ZICO_LONG").is_some()
+}
+
+/// Three train at any time. One of them is killed, again and again; the others never see a wrong byte.
+#[test]
+fn processes_that_are_killed_at_random_harm_nobody() {
+    let broker = Broker::new("random", PEAK + 2 * KEPT + 12);
+    let start = || broker.train("trains", 1_000_000, &[]);
+    let mut trainers: Vec<Trainer> = (0..3).map(|_| start()).collect();
+    let descriptors =
+        || std::fs::read_dir(format!("/proc/{}/fd", broker.process.id())).unwrap().count();
+    let (kills, before) = (if is_long() { 1000 } else { 60 }, descriptors());
+    for _ in 0..kills {
+        std::thread::sleep(Duration::from_micros(fastrand::u64(..30_000)));
+        let killed = fastrand::usize(..trainers.len());
+        // Dropped, and so killed, before the next one starts.
+        drop(trainers.swap_remove(killed));
+        for other in &mut trainers {
+            let ended = other.child.try_wait().unwrap();
+            assert_eq!(ended, None, "a job has ended that nobody has killed");
+        }
+        trainers.push(start());
+        assert!(broker.held_by_the_kernel() <= broker.budget * REGION);
+    }
+    let iterations: u64 = broker.books().jobs.iter().map(|job| job.iterations).sum();
+    trainers.iter_mut().for_each(|trainer| assert!(trainer.until("iteration ").is_some()));
+    trainers.clear();
+    broker.until_all_is_back();
+    // Those of connections go a little later.
+    let most = before + usize::try_from(broker.budget).unwrap();
+    let began = Instant::now();
+    while descriptors() > most && began.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after = descriptors();
+    println!(
+        "{kills} kills; {before} descriptors at first, {after} at the end; {iterations} iterations by the last"
+    );
+    assert!(after <= most, "{before} descriptors, then {after}");
+}
+
+#[test]
+fn a_process_that_is_stopped_keeps_what_it_has_and_goes_on() {
+    let broker = Broker::new("stops", PEAK + KEPT + 4);
+    let mut stopped = broker.train("stopped", 30, &["--hold", "5"]);
+    stopped.until("iteration 3");
+    let pid = rustix::process::Pid::from_child(&stopped.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let other = broker.train("other", 10, &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    let books = broker.books();
+    let kept = books.jobs.iter().find(|job| &*job.name == "stopped").unwrap();
+    assert!(kept.held.total().value() >= KEPT * REGION, "{books}");
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    other.finish();
+    stopped.finish();
+    broker.until_all_is_back();
+}
+
+#[test]
+fn a_socket_is_one_brokers_and_a_file_that_is_left_over_is_no_obstacle() {
+    let mut broker = Broker::new("one", 8);
+    let second = Command::new(NODE)
+        .args(["serve", broker.socket().to_str().unwrap(), "8"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(!second.status.success() && said.contains("another broker serves at"), "{said}");
+    assert_eq!(broker.books().jobs.len(), 0, "the first one goes on");
+    broker.process.kill().unwrap();
+    broker.process.wait().unwrap();
+    assert!(broker.socket().exists(), "left over");
+    broker.process = serve(&broker.socket(), 8);
+    assert_eq!(broker.books().jobs.len(), 0);
+}

@@ -1,0 +1,225 @@
+//! A job's process: the way to the broker, and the thread that hears it.
+
+mod link;
+mod pages;
+mod service;
+mod wire;
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use zico_core::broker::{Reply, Request};
+use zico_core::{
+    BrokerError, BudgetError, BudgetStatus, Bytes, Pool, PoolError, Snapshot, Waiting,
+};
+use zico_cuda::Share;
+
+use crate::wire::{Down, Rejection, Up, VERSION, Welcome};
+use link::NodeLink;
+use wire::Wire;
+
+/// There is no connection to a broker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError<E: std::error::Error + 'static> {
+    /// Nobody serves at the socket.
+    #[error(
+        "no broker serves at {}: {}; `zico serve` starts one",
+        socket.display(), std::io::Error::from(*.error)
+    )]
+    NoBroker {
+        /// The socket.
+        socket: PathBuf,
+        /// What the kernel says.
+        error: Errno,
+    },
+    /// The broker does not let this process in.
+    #[error("the broker at {} does not let this process in: {rejection}", socket.display())]
+    Rejected {
+        /// The socket.
+        socket: PathBuf,
+        /// Why.
+        rejection: Rejection,
+    },
+    /// The broker has hung up without a word, as it does where it is in a hurry: it serves as many as it may.
+    #[error("the broker at {} has hung up: it may serve too many already", socket.display())]
+    HungUp {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// What serves at the socket does not speak as a broker does.
+    #[error("what serves at {} is no broker", socket.display())]
+    Stranger {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The kernel refuses what a connection takes.
+    #[error("{call}: {}", std::io::Error::from(*.error))]
+    Kernel {
+        /// The call.
+        call: &'static str,
+        /// Why.
+        error: Errno,
+    },
+    /// The device cannot be used under this broker.
+    #[error("{0}")]
+    Pool(PoolError<E>),
+}
+
+/// Connections of job processes to a broker.
+pub struct Client;
+
+impl Client {
+    /// Connects to the broker that serves at a socket: a pool on this process's own device, whose jobs share
+    /// the broker's budget with those of all other processes.
+    ///
+    /// A thread hears what the broker says unasked, and looks at the device's fences while somebody waits.
+    /// It ends with the pool.
+    ///
+    /// # Errors
+    /// If nobody serves there, this process is not let in, or the device cannot be used.
+    pub fn connect<D: Share + Clone + 'static>(
+        device: D,
+        socket: &Path,
+    ) -> Result<Pool<D>, ConnectError<D::Error>> {
+        Self::open(device, socket, None)
+    }
+
+    /// The same, and calls `probe` with the number of each message before it is sent: 1, 2, 3 and so on. For
+    /// whoever counts what a job costs in messages, or tests what becomes of others when a process
+    /// ends between two of them.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_probed<D: Share + Clone + 'static>(
+        device: D,
+        socket: &Path,
+        probe: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Pool<D>, ConnectError<D::Error>> {
+        Self::open(device, socket, Some(Box::new(probe)))
+    }
+
+    fn open<D: Share + Clone + 'static>(
+        device: D,
+        socket: &Path,
+        probe: Option<wire::Probe>,
+    ) -> Result<Pool<D>, ConnectError<D::Error>> {
+        let kernel = |call| move |error| ConnectError::Kernel { call, error };
+        let wire = Wire::connect(socket, probe)
+            .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
+        let page = pages::take().map_err(kernel("memfd_create"))?;
+        let (notices, far) = crate::socket::pair().map_err(kernel("socketpair"))?;
+        let hello = Up::Hello { version: VERSION, only_looks: false };
+        let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()]);
+        drop(far);
+        let welcome = welcome(answer.map(|(down, _)| down), socket)?;
+        let wire = Arc::new(wire);
+        let link = NodeLink::new(wire.clone(), page, welcome, device.clone());
+        let pool = Pool::connect(device, Box::new(link)).map_err(ConnectError::Pool)?;
+        service::start(pool.downgrade(), wire, notices).map_err(kernel("a thread"))?;
+        Ok(pool)
+    }
+}
+
+/// A connection of somebody who has no jobs: looks at the broker's books, and changes its budget.
+pub struct Observer {
+    wire: Wire,
+    welcome: Welcome,
+}
+
+impl Observer {
+    /// Connects to the broker that serves at a socket.
+    ///
+    /// # Errors
+    /// If nobody serves there, or this user is not let in.
+    pub fn connect(socket: &Path) -> Result<Self, ConnectError<std::convert::Infallible>> {
+        let wire = Wire::connect(socket, None)
+            .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
+        let hello = Up::Hello { version: VERSION, only_looks: true };
+        let answer = wire.ask_with(&hello, &[]);
+        let welcome = welcome(answer.map(|(down, _)| down), socket)?;
+        Ok(Self { wire, welcome })
+    }
+
+    /// Which device it is: "host", or the UUID of a GPU.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.welcome.device
+    }
+
+    /// The size of a region.
+    #[must_use]
+    pub const fn region_size(&self) -> Bytes {
+        self.welcome.region
+    }
+
+    /// The books as they stand.
+    ///
+    /// # Errors
+    /// If the broker has gone.
+    pub fn snapshot(&self) -> Result<Snapshot, BrokerError> {
+        match self.ask(Request::Pool)? {
+            Reply::Pool(snapshot) => Ok(snapshot),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    /// The jobs that wait, and for whom.
+    ///
+    /// # Errors
+    /// If the broker has gone.
+    pub fn waits(&self) -> Result<Vec<Waiting>, BrokerError> {
+        match self.ask(Request::Waits)? {
+            Reply::Waits(waits) => Ok(waits),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    /// How far the budget is from what it is to be.
+    ///
+    /// # Errors
+    /// If the broker has gone.
+    pub fn budget(&self) -> Result<BudgetStatus, BrokerError> {
+        match self.ask(Request::Budget)? {
+            Reply::Budget(status) => Ok(status),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    /// Changes the budget, as [`Pool::set_budget`].
+    ///
+    /// # Errors
+    /// If the broker has gone; within that, if the budget cannot be.
+    pub fn set_budget(
+        &self,
+        budget: Bytes,
+    ) -> Result<Result<BudgetStatus, BudgetError>, BrokerError> {
+        match self.ask(Request::SetBudget(budget))? {
+            Reply::Budget(status) => Ok(Ok(status)),
+            Reply::NoBudget(error) => Ok(Err(error)),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    fn ask(&self, request: Request) -> Result<Reply, BrokerError> {
+        match self.wire.ask(&Up::Request(None, request))? {
+            Down::Reply(reply) => Ok(reply),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+}
+
+fn welcome<E: std::error::Error>(
+    answer: Result<Down, BrokerError>,
+    socket: &Path,
+) -> Result<Welcome, ConnectError<E>> {
+    let socket = socket.to_owned();
+    match answer {
+        Ok(Down::Welcome(welcome)) => Ok(welcome),
+        Ok(Down::Refused(rejection)) => Err(ConnectError::Rejected { socket, rejection }),
+        Err(BrokerError::Unreachable) => Err(ConnectError::HungUp { socket }),
+        _ => Err(ConnectError::Stranger { socket }),
+    }
+}

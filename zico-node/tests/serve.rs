@@ -1,0 +1,89 @@
+//! A broker and its clients, over real sockets and real memory; all in one process here.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use zico_core::{Bytes, Lifetime, Pool, PoolConfig, Request};
+use zico_node::host::{HostConfig, HostDevice};
+use zico_node::{Client, Observer, Server, ServerConfig};
+
+const REGION: Bytes = Bytes::kib(64);
+const LOOK: Duration = Duration::from_millis(1);
+
+fn device() -> HostDevice {
+    HostDevice::new(HostConfig::new().granularity(REGION).capacity(Bytes::mib(256))).unwrap()
+}
+
+/// A broker on a thread of this process.
+struct Serving {
+    folder: PathBuf,
+    stop: Option<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn config(folder: &std::path::Path, budget: Bytes) -> ServerConfig {
+    ServerConfig {
+        socket: folder.join("socket"),
+        pool: PoolConfig::new(budget).region_size(REGION),
+        device: "host".to_owned(),
+        users: Vec::new(),
+    }
+}
+
+impl Serving {
+    fn new(name: &str, budget: Bytes) -> Self {
+        let folder = std::env::temp_dir().join(format!("zico-{}-{name}", std::process::id()));
+        let mut server = Server::bind(config(&folder, budget), device(), Duration::ZERO).unwrap();
+        let (stops, stop) = rustix::pipe::pipe().unwrap();
+        let thread = std::thread::spawn(move || server.run(&stops).unwrap());
+        Self { folder, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn connect(&self) -> (HostDevice, Pool<HostDevice>) {
+        let device = device();
+        (device.clone(), Client::connect(device, &self.socket()).unwrap())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Its end of the pipe is hung up.
+        drop(self.stop.take());
+        let ended = self.thread.take().unwrap().join();
+        let _ = std::fs::remove_dir_all(&self.folder);
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+#[test]
+fn memory_goes_from_process_to_process_with_no_byte_of_two() {
+    let serving = Serving::new("passes", Bytes::mib(2));
+    let ((one, a), (other, b)) = (serving.connect(), serving.connect());
+    let (a, b) = (a.join("a", one.add_stream()).unwrap(), b.join("b", other.add_stream()).unwrap());
+    let persistent = a.alloc(Request::new(Bytes::kib(300), Lifetime::Persistent)).unwrap();
+    one.fill(persistent.address(), Bytes::kib(300), 1).unwrap();
+    for turn in 0..20 {
+        for (job, device) in [(&a, &one), (&b, &other)] {
+            job.begin_blocking(None, LOOK).unwrap();
+            let request = Request::new(Bytes::kib(1500), Lifetime::Iteration);
+            let block = job.alloc_blocking(request, LOOK).unwrap();
+            device.fill(block.address(), Bytes::kib(1500), turn).unwrap();
+            assert!(device.verify(block.address(), Bytes::kib(1500), turn).unwrap());
+            job.free(block).unwrap();
+            job.end().unwrap();
+        }
+    }
+    assert!(one.verify(persistent.address(), Bytes::kib(300), 1).unwrap());
+    let books = Observer::connect(&serving.socket()).unwrap().snapshot().unwrap();
+    assert!(books.held <= Bytes::mib(2), "{books}");
+    assert_eq!(books.jobs.len(), 2);
+    assert!(books.jobs.iter().all(|job| job.iterations == 20), "{books}");
+}
