@@ -137,6 +137,10 @@ class Pool:
         """Gives memory that no job has back to the device."""
         native().call("zico_trim", self._handle)
 
+    def close(self) -> None:
+        """No more jobs can join. The pool goes with the last of those that have."""
+        native().call("zico_close", self._handle)
+
     def stats(self) -> dict[str, int]:
         """Budget and bytes held (``ZicoPoolStats`` of zico.h)."""
         return native().pool_stats(self._handle)

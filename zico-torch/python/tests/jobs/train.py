@@ -1,6 +1,6 @@
 """A training script that knows nothing of zico: prints the digests of its losses and of its weights, as JSON.
 
-    python train.py cnn|resnet18|gpt|gan [--iterations N] [--accumulate N] [--workers N]
+    python train.py cnn|resnet18|gpt|gan [--iterations N] [--epochs N] [--accumulate N] [--workers N]
 """
 
 import argparse
@@ -94,7 +94,8 @@ def train(arguments: argparse.Namespace) -> dict[str, str]:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     losses = []
     loader = DataLoader(data, batch_size=batch, num_workers=arguments.workers)
-    for step, (x, y) in enumerate(loader, start=1):
+    epochs = (batch for _ in range(arguments.epochs) for batch in loader)
+    for step, (x, y) in enumerate(epochs, start=1):
         out = model(x)
         loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
         loss.backward()
@@ -146,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=["cnn", "resnet18", "gpt", "gan"])
     parser.add_argument("--iterations", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
     arguments = parser.parse_args()
