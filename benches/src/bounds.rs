@@ -377,5 +377,5 @@ fn ends(n: usize, live: usize) -> Outcome<()> {
         blocks.into_iter().try_for_each(|block| job.free(block))?;
         measured(&mut || job.end())?;
     }
-    check(job.planning().placed > 0)
+    check(job.snapshot().planning.placed > 0)
 }

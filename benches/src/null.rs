@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Features, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
 
 /// The unit of memory of a [`NullDevice`].
 pub const GRANULARITY: Bytes = Bytes::mib(2);
@@ -74,7 +74,7 @@ impl Device for NullDevice {
     type Error = Never;
 
     fn caps(&self) -> Caps {
-        Caps::new(GRANULARITY, self.capacity, Features::ALIASES)
+        Caps::new(GRANULARITY, self.capacity)
     }
 
     fn now(&self) -> Ticks {

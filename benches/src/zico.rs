@@ -64,10 +64,10 @@ pub fn planned(trace: &Trace) -> Result<Peaks, Box<dyn Error>> {
         run.iteration(iteration)?;
     }
     let blocks = |planning: Planning| (planning.placed, planning.departed);
-    let before = blocks(run.job.planning());
+    let before = blocks(run.job.snapshot().planning);
     (run.live, run.held) = (0, 0);
     run.iteration(last)?;
-    let after = blocks(run.job.planning());
+    let after = blocks(run.job.snapshot().planning);
     let planned = |step: &&Step| matches!(step, Step::Alloc { lifetime, .. } if *lifetime != Lifetime::Persistent);
     let count = last.steps().iter().filter(planned).count() as u64;
     if after != (before.0 + count, before.1) {
@@ -93,7 +93,9 @@ struct Run {
     job: Job<MockDevice>,
     told: Told,
     blocks: Vec<Option<Block>>,
-    /// The most that its blocks have come to, and that it has held.
+    /// What its blocks come to now.
+    current: u64,
+    /// The most that they have come to, and that it has held.
     live: u64,
     held: u64,
     stranded: u64,
@@ -107,7 +109,7 @@ impl Run {
         let pool = Pool::new(device, PoolConfig::new(spare).region_size(REGION))?;
         let job = pool.join(trace.name(), pool.device().add_stream())?;
         let blocks = vec![None; trace.blocks().len()];
-        Ok(Self { pool, job, told, blocks, live: 0, held: 0, stranded: 0 })
+        Ok(Self { pool, job, told, blocks, current: 0, live: 0, held: 0, stranded: 0 })
     }
 
     fn iteration(&mut self, iteration: &Iteration) -> Result<(), Box<dyn Error>> {
@@ -122,8 +124,8 @@ impl Run {
     /// An iteration has ended: notes what it leaves behind.
     fn between(&mut self) -> Result<(), Box<dyn Error>> {
         self.pool.poll()?;
-        let (held, stats) = (self.job.held().total(), self.job.stats());
-        let stranded = held.saturating_sub(stats.allocated.current);
+        let job = self.job.snapshot();
+        let stranded = job.held.total().saturating_sub(job.stats.allocated.current);
         self.stranded = self.stranded.max(stranded.value());
         Ok(())
     }
@@ -139,17 +141,19 @@ impl Run {
                     };
                     let placed = self.job.alloc(request)?;
                     self.blocks[block.index()] = Some(placed);
+                    self.current += placed.bytes().value();
                 }
                 Step::Free { block } => {
                     if let Some(placed) = self.blocks[block.index()].take() {
                         self.job.free(placed)?;
+                        self.current -= placed.bytes().value();
                     }
                     self.pool.poll()?;
                 }
                 Step::Launch { .. } | Step::Phase(_) => {}
             }
             self.held = self.held.max(self.job.held().total().value());
-            self.live = self.live.max(self.job.stats().requested.current.value());
+            self.live = self.live.max(self.current);
         }
         Ok(())
     }

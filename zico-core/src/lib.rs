@@ -94,7 +94,6 @@ pub mod policy;
 mod pool;
 mod types;
 
-pub use heap::Planning;
 pub use job::{AutoJob, Changed, Job};
 pub use learn::detector::Detector;
 pub use learn::profile::{Profile, Step};
@@ -102,15 +101,15 @@ pub use pool::{Pool, PoolConfig, WeakPool};
 pub use types::JobId;
 pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
-pub use types::device::{Caps, Class, Device, DeviceError, Features, Passed, Refused};
+pub use types::device::{Caps, Class, Device, DeviceError, Passed, Refused};
 pub use types::error::{
-    AllocError, BeginError, BrokerError, BudgetError, FreeError, Holder, JoinError, NotRunning,
+    AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NotRunning,
     OutOfMemory, PoolError, Shortage, UseError,
 };
 pub use types::lifetime::Lifetime;
 pub use types::report::{
-    Activity, Begin, BudgetStatus, Counts, Detected, Held, JobSnapshot, Snapshot,
+    Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Snapshot,
 };
 pub use types::stats::{Counter, LiveBlock, LiveBlocks, Stats};
 pub use types::units::{Addr, Bytes, Progress, Regions, Ticks};
-pub use types::waits::{Awaited, Blocker, Waiting};
+pub use types::waits::{Awaited, Waiting};

@@ -16,27 +16,17 @@ use crate::ledger::{Ledger, Rules, regions_of};
 use crate::policy::{Policy, TimeShift};
 use crate::types::JobId;
 use crate::types::config::{HandOver, JobConfig, Terms};
-use crate::types::device::{Caps, Device, Features};
+use crate::types::device::{Caps, Device};
 use crate::types::error::{BudgetError, JoinError, PoolError};
 use crate::types::report::{Activity, BudgetStatus, Snapshot};
-use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex, Ordering};
+use crate::types::tuning::{
+    ADDRESSES_PER_BYTE, LARGE_REGIONS, MOST_REGIONS_UNTOLD, PATIENCE, SMALL_REGIONS,
+};
 use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::Waiting;
 use crate::types::zone::Zone;
-
-/// An arena's address range over the device's memory, which no budget exceeds.
-const SPREAD: u64 = 2;
-/// Regions whose size is not given are the largest of these, in order: what the device maps at least; a part
-/// of the budget within 2 MiB, which CUDA maps at least ...
-const SMALL: (u64, Bytes) = (1 << 11, Bytes::mib(2));
-/// ... a smaller part within 4 MiB: half as many calls of the device for large blocks, while small jobs hold
-/// at most 2% more than their blocks, and with 8 MiB 4% (docs/results.md) ...
-const LARGE: (u64, Bytes) = (1 << 14, Bytes::mib(4));
-/// ... and what leaves no more regions than this: an entry of the books takes some hundred bytes.
-const CHOSEN_REGIONS: u64 = 1 << 17;
-/// How long others wait for a job that is between iterations and does nothing.
-const PATIENCE: Ticks = Ticks::millis(60_000);
 
 /// How a pool is to be.
 pub struct PoolConfig {
@@ -105,9 +95,9 @@ impl PoolConfig {
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
         let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
-        let fair = part(SMALL).at_least(part(LARGE));
-        let least =
-            power(self.budget.value().saturating_sub(1) / CHOSEN_REGIONS * 2).at_least(granularity);
+        let fair = part(SMALL_REGIONS).at_least(part(LARGE_REGIONS));
+        let least = power(self.budget.value().saturating_sub(1) / MOST_REGIONS_UNTOLD * 2)
+            .at_least(granularity);
         self.region.unwrap_or(fair.at_least(least))
     }
 }
@@ -171,15 +161,12 @@ fn check_region<E>(region: Bytes, caps: Caps) -> Result<(), PoolError<E>> {
     if !region.value().is_power_of_two() || region < granularity {
         return Err(PoolError::RegionSize { region, granularity });
     }
-    if !caps.features.contains(Features::ALIASES) {
-        return Err(PoolError::NoAliases);
-    }
     Ok(())
 }
 
 /// The length of an arena's address range on a device with so much memory.
 fn range_of(capacity: Bytes, region: Bytes) -> Bytes {
-    let len = Bytes::new(capacity.value().saturating_mul(SPREAD));
+    let len = Bytes::new(capacity.value().saturating_mul(ADDRESSES_PER_BYTE));
     len.round_up(region).unwrap_or(len)
 }
 
@@ -420,11 +407,7 @@ impl<D: Device> Pool<D> {
         for job in snapshot.jobs.iter_mut().filter(|job| job.activity != Activity::Left) {
             let heap = self.shared.handles.lock().heap(job.id.0);
             let Some((_, heap)) = heap else { continue };
-            let heap = heap.lock();
-            job.stats = Stats { reserved: job.stats.reserved, ..heap.tally.stats() };
-            job.largest_free = heap.largest_free();
-            let leased = job.held.total().saturating_sub(job.held.draining);
-            job.stranded = leased.saturating_sub(job.stats.active.current);
+            heap.lock().report(job);
         }
         snapshot
     }

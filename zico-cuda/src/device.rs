@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 
 use crate::abi::{AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY};
 use crate::context::{Context, Entered};
@@ -101,7 +101,7 @@ impl CudaDevice {
         let id = DEVICES.fetch_add(1, Ordering::Relaxed);
         let inner = Inner {
             id,
-            caps: Caps::new(granularity, capacity, Features::ALIASES),
+            caps: Caps::new(granularity, capacity),
             shareable: options.shareable,
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity.value())),

@@ -1,7 +1,7 @@
 //! Memory of the mock device: refused calls, their errors, and that they change nothing.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
-use zico_core::{Bytes, Class, Device, DeviceError, Features};
+use zico_core::{Bytes, Class, Device, DeviceError};
 use zico_mock::{MockConfig, MockDevice, MockError, MockRange, Operation};
 
 const UNIT: Bytes = Bytes::mib(2);
@@ -144,18 +144,6 @@ fn what_is_mapped_is_neither_destroyed_nor_released() {
     device.release(range).unwrap();
     let usage = device.usage();
     assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
-}
-
-#[test]
-fn a_device_without_aliases_maps_memory_once() {
-    let config = MockConfig::new(units(4)).features(Features::empty());
-    let device = MockDevice::new(config).unwrap();
-    let (range, memory) = (range(&device, 2), device.create(UNIT).unwrap());
-    device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
-    let error = device.map(&range, UNIT, &[&memory]).unwrap_err();
-    assert_eq!((error.class(), error), (Class::Unsupported, MockError::NoAliases));
-    device.unmap(&range, Bytes::ZERO, UNIT).unwrap();
-    device.map(&range, UNIT, &[&memory]).unwrap();
 }
 
 #[test]

@@ -152,7 +152,6 @@ failure! {
     };
     [E] PoolError<E> => |error| match &error {
         PoolError::Device(error) => of_class(error.class()),
-        PoolError::NoAliases => Status::ZicoUnsupported,
         _ => Status::ZicoInvalid,
     };
     [E] JoinError<E> => |error| match &error {

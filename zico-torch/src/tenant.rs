@@ -274,7 +274,7 @@ impl<D: Adopt> Tenant for Seat<D> {
             waited_to_begin: read(waited_to_begin),
             waited_for_memory: read(waited_for_memory),
         };
-        (self.job.stats(), counts)
+        (self.job.snapshot().stats, counts)
     }
 
     fn trim(&self) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Clauses about address ranges, physical memory and mappings.
 
-use zico_core::{Addr, Bytes, Class, Device, Features};
+use zico_core::{Addr, Bytes, Class, Device};
 
 use super::{Check, Workload, must, must_not, must_not_by};
 
@@ -234,12 +234,7 @@ fn unmap_frees_the_address<D: Workload>(device: &D) {
 fn memory_may_have_two_addresses<D: Workload>(device: &D) {
     let bench = Bench::new(device);
     must(bench.map(0, &bench.one), "mapping");
-    if !device.caps().features.contains(Features::ALIASES) {
-        let what = "a second mapping without ALIASES";
-        must_not_by(bench.map(4, &bench.one), Class::Unsupported, what);
-        return bench.clear(&[0]);
-    }
-    must(bench.map(4, &bench.one), "a second mapping with ALIASES");
+    must(bench.map(4, &bench.one), "a second mapping");
     must(bench.unmap(0, 1), "unmapping one of two mappings");
     let Bench { range, one, two, other, .. } = bench;
     let one = must_not(device.destroy(one), "destroying memory with a mapping left").resource;

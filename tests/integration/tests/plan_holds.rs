@@ -94,7 +94,7 @@ impl Run {
     /// The most regions that an iteration holds, and whether all of it was as planned.
     fn iteration(&mut self, routine: &[Life]) -> (u64, bool) {
         assert_eq!(self.job.begin(None), Ok(Begin::Started));
-        let before = self.job.planning().placed;
+        let before = self.job.snapshot().planning.placed;
         let mut live = core::mem::take(&mut self.carried);
         let mut most = 0;
         for (i, life) in routine.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Run {
                 Some(until) => self.carried.push((until, block)),
             }
         }
-        let placed = self.job.planning().placed - before;
+        let placed = self.job.snapshot().planning.placed - before;
         self.job.end().expect("it runs");
         self.pool.poll().expect("nothing fails");
         (most, placed == routine.len() as u64)

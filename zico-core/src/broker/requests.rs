@@ -21,16 +21,11 @@ use crate::types::error::JoinError;
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::Pulse;
 use crate::types::sync::Arc;
+use crate::types::tuning::{LONGEST_JOB_NAME, MOST_JOBS, MOST_JOBS_OF_A_CLIENT};
 use crate::types::units::Ticks;
 use crate::types::want::Demand;
 use crate::types::zone::Zone;
 
-/// The most jobs of one broker.
-const MOST_JOBS: u32 = 1024;
-/// The most jobs of one client.
-const MOST_OF_A_CLIENT: u32 = 64;
-/// The longest name of a job, in bytes.
-const LONGEST_NAME: usize = 128;
 /// An iteration has a mark after 2^n allocations, and counts them in 32 bits.
 const MARKS: u32 = 32;
 
@@ -120,11 +115,11 @@ impl<S: Store> Broker<S> {
     }
 
     fn join(&mut self, client: Client, config: JobConfig) -> Result<Reply, Violation> {
-        if config.name.len() > LONGEST_NAME {
+        if config.name.len() > LONGEST_JOB_NAME {
             return Err(Violation::BadName);
         }
         let own = self.seats.values().filter(|seat| seat.client == client).count();
-        for (jobs, most) in [(own, MOST_OF_A_CLIENT), (self.seats.len(), MOST_JOBS)] {
+        for (jobs, most) in [(own, MOST_JOBS_OF_A_CLIENT), (self.seats.len(), MOST_JOBS)] {
             if jobs >= most as usize {
                 return Ok(Reply::TooManyJobs(most));
             }

@@ -6,10 +6,8 @@ use alloc::vec::Vec;
 use super::clients::Client;
 use super::{Broker, Revocation, Store};
 use crate::ledger::{Excess, Retired};
+use crate::types::tuning::RETIRED_AT_A_TIME;
 use crate::types::units::Bytes;
-
-/// So many regions are taken out of use at a time.
-const RETIRED_AT_A_TIME: usize = 64;
 
 /// A region's number, as it travels.
 pub(super) fn number(region: usize) -> u32 {

@@ -1,7 +1,7 @@
 //! The books of a pool: its own, behind a lock, or a broker's.
 //!
-//! Whatever a handle asks of the books goes through here, so that jobs and the executor are the same
-//! for both.
+//! Whatever a handle asks of the books goes through here, so that jobs and the executor are the
+//! same for both.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -20,7 +20,6 @@ use crate::types::device::Device;
 use crate::types::error::{AllocError, BrokerError, BudgetError, JoinError, NotRunning};
 use crate::types::pulse::{Pulse, SharedPulse};
 use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
-use crate::types::stats::Stats;
 use crate::types::sync::{Arc, Mutex};
 use crate::types::units::Bytes;
 use crate::types::waits::Waiting;
@@ -45,8 +44,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Changes the ledger under its lock, and wakes those who wait if that is called for. Nothing, if the
-    /// books are elsewhere.
+    /// Changes the ledger under its lock, and wakes those who wait if that is called for. Nothing,
+    /// if the books are elsewhere.
     #[inline]
     pub(crate) fn ledger<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         let Books::Own(ledger) = &self.books else { return None };
@@ -60,8 +59,8 @@ impl<D: Device> Shared<D> {
         Some(result)
     }
 
-    /// Looks at the ledger, or changes it where nobody is to be woken yet. Nothing, if the books are
-    /// elsewhere.
+    /// Looks at the ledger, or changes it where nobody is to be woken yet. Nothing, if the books
+    /// are elsewhere.
     #[inline]
     pub(crate) fn quietly<T>(&self, look: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         match &self.books {
@@ -254,12 +253,6 @@ impl<D: Device> Shared<D> {
 
     pub(crate) fn held(&self, job: JobKey) -> Held {
         self.job(job).map(|job| job.held).unwrap_or_default()
-    }
-
-    /// What a job's blocks come to, with the regions that back them.
-    pub(crate) fn stats(&self, job: JobKey, blocks: Stats) -> Stats {
-        let reserved = self.job(job).map(|job| job.stats.reserved).unwrap_or_default();
-        Stats { reserved, ..blocks }
     }
 
     /// A job's name; none for one that has gone.

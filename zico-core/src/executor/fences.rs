@@ -12,9 +12,9 @@ use crate::types::device::{Class, Device, DeviceError, Passed};
 use crate::types::zone::Zone;
 
 impl<D: Device> Shared<D> {
-    /// Gives back pages that an arena has emptied: in the books before the heap's lock is let go, so
-    /// that no other thread of the job can ask for these very pages before they are. Of very many some at
-    /// a time, so that other jobs do not wait for all of them.
+    /// Gives back pages that an arena has emptied: in the books before the heap's lock is let go,
+    /// so that no other thread of the job can ask for these very pages before they are. Of very
+    /// many some at a time, so that other jobs do not wait for all of them.
     #[inline]
     pub(crate) fn give_back(
         &self,
@@ -70,7 +70,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The same where the broker counts the batches: it knows of this one before the event is recorded.
+    /// The same where the broker counts the batches: it knows of this one before the event is
+    /// recorded.
     fn fence_remote(&self, job: JobKey, remote: &Remote<D>) -> Result<(), D::Error> {
         let Some(batch) = remote.close(job) else { return Ok(()) };
         match self.record(job) {
@@ -96,9 +97,9 @@ impl<D: Device> Shared<D> {
     }
 
     /// Fences the open batches that are due, frees all that the device has completed, and clears up
-    /// after the jobs that have left. All is tried. What the device refuses of one job is no matter of the
-    /// others, and is tried again the next time: the error is the first that is of `own`, of what is
-    /// nobody's, or of a device that is lost.
+    /// after the jobs that have left. All is tried. What the device refuses of one job is no matter
+    /// of the others, and is tried again the next time: the error is the first that is of `own`, of
+    /// what is nobody's, or of a device that is lost.
     pub(crate) fn reclaim(&self, own: Option<JobKey>) -> Result<(), D::Error> {
         let mut result = Ok(());
         let mut first = |job: Option<JobKey>, done: Result<(), D::Error>| {
@@ -143,8 +144,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Frees what a job has given up and the device has completed. Without the ledger's lock as long as
-    /// there is nothing new.
+    /// Frees what a job has given up and the device has completed. Without the ledger's lock as
+    /// long as there is nothing new.
     pub(super) fn reap(&self, job: JobKey) -> Result<(), D::Error> {
         loop {
             let oldest = self.handles.lock().oldest_event(job);

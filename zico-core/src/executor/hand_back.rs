@@ -40,9 +40,9 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Takes away the mappings and ranges of jobs that have left, as soon as the device has completed all
-    /// they gave up; and the memory of regions that the broker wants to go. What the device refuses
-    /// stays for the next time.
+    /// Takes away the mappings and ranges of jobs that have left, as soon as the device has
+    /// completed all they gave up; and the memory of regions that the broker wants to go. What the
+    /// device refuses stays for the next time.
     pub(super) fn clear_up_left(&self, remote: &Remote<D>) -> Result<(), D::Error> {
         let mut result = self.release_unused();
         for job in remote.leaving() {

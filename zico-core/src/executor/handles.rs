@@ -25,8 +25,9 @@ pub(super) type SharedHeap<D> = Arc<Mutex<JobHeap<D>>>;
 /// What belongs to one job.
 pub(crate) struct JobHandles<D: Device> {
     stream: D::Stream,
-    /// Streams whose work uses what the job, which has left, has given up, and that its own has to wait
-    /// for before each fence: another thread may record the last one before this one has recorded another.
+    /// Streams whose work uses what the job, which has left, has given up, and that its own has to
+    /// wait for before each fence: another thread may record the last one before this one has
+    /// recorded another.
     joins: Vec<D::Stream>,
     /// Of each arena, by zone; none once it has been released.
     ranges: Vec<Option<Arc<D::Range>>>,
@@ -103,7 +104,8 @@ impl<D: Device> Handles<D> {
         self.jobs.get(&job)?.events.front().cloned()
     }
 
-    /// The fence of a batch has completed. Its event, which is the device's to drop: without a lock.
+    /// The fence of a batch has completed. Its event, which is the device's to drop: without a
+    /// lock.
     pub(super) fn take_event(&mut self, job: JobKey, batch: u64) -> Option<Arc<D::Event>> {
         let events = &mut self.jobs.get_mut(&job)?.events;
         let at = events.iter().position(|&(other, _)| other == batch)?;
@@ -121,8 +123,8 @@ impl<D: Device> Handles<D> {
         ranges.and_then(|ranges| ranges.get(zone.index())).is_some_and(Option::is_some)
     }
 
-    /// Takes the range of a job that has left, if nobody else uses it just now. With the last one goes all
-    /// that is known of the job.
+    /// Takes the range of a job that has left, if nobody else uses it just now. With the last one
+    /// goes all that is known of the job.
     pub(super) fn take_range(&mut self, job: JobKey, zone: Zone) -> Option<D::Range> {
         let handles = self.jobs.get_mut(&job)?;
         let slot = handles.ranges.get_mut(zone.index())?;

@@ -16,8 +16,8 @@ use crate::types::want::Want;
 use crate::types::zone::Zone;
 
 impl<D: Device> Shared<D> {
-    /// Backs pages of an arena that has no room: one look at the ledger to have them granted, and one to
-    /// settle what the device has done, if it had anything to do.
+    /// Backs pages of an arena that has no room: one look at the ledger to have them granted, and
+    /// one to settle what the device has done, if it had anything to do.
     ///
     /// If the regions cannot be had now, everything that has been given up is fenced, what the
     /// device has completed is freed, and they are asked for once more.
@@ -97,8 +97,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Takes away mappings, which are in the order of their places, those side by side in one call. Counts
-    /// those that have gone.
+    /// Takes away mappings, which are in the order of their places, those side by side in one call.
+    /// Counts those that have gone.
     pub(super) fn unmap(&self, mapped: &[Mapped], gone: &mut usize) -> Result<(), D::Error> {
         for run in mapped.chunk_by(|(one, _), (next, _)| one.is_beside(*next)) {
             let place = run[0].0;

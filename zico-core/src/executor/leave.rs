@@ -11,8 +11,8 @@ use crate::types::stats::LiveBlock;
 use crate::types::sync::Mutex;
 
 impl<D: Device> Shared<D> {
-    /// The job leaves: all it had drains, under a fence that comes after the work of all streams that used
-    /// it. What was live. If a thread of the job leases just now, that one does the rest.
+    /// The job leaves: all it had drains, under a fence that comes after the work of all streams
+    /// that used it. What was live. If a thread of the job leases just now, that one does the rest.
     pub(crate) fn leave(&self, job: JobKey, heap: &Mutex<JobHeap<D>>) -> Vec<LiveBlock> {
         let mut locked = heap.lock();
         if locked.closed {

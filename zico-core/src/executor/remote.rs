@@ -138,7 +138,8 @@ impl<D: Device> Remote<D> {
         begun
     }
 
-    /// An iteration ends here even if the broker cannot be told: it knows then that the job has gone.
+    /// An iteration ends here even if the broker cannot be told: it knows then that the job has
+    /// gone.
     pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
         let was_running = self.change(job, |seat| core::mem::take(&mut seat.is_running));
         match self.ask(job, Request::End(seen(signature))) {
@@ -219,8 +220,8 @@ impl<D: Device> Remote<D> {
         is_full(given.unwrap_or(0), page_bytes.value())
     }
 
-    /// Closes a job's open batch: its number, under which an event is to be recorded from now on. The
-    /// broker is told before, so that what is given back later belongs to a later batch.
+    /// Closes a job's open batch: its number, under which an event is to be recorded from now on.
+    /// The broker is told before, so that what is given back later belongs to a later batch.
     pub(super) fn close(&self, job: JobKey) -> Option<u64> {
         let mut seats = self.jobs.lock();
         let seat = seats.get_mut(&job).filter(|seat| seat.is_open())?;

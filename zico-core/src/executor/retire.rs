@@ -7,10 +7,8 @@ use crate::ledger::{AT_A_TIME, Departed, Excess, Ledger, Retired};
 use crate::types::JobKey;
 use crate::types::device::{Device, Refused};
 use crate::types::sync::Arc;
+use crate::types::tuning::RETIRED_AT_A_TIME;
 use crate::types::zone::Zone;
-
-/// So many regions are taken out of use at a time.
-const RETIRED_AT_A_TIME: usize = 64;
 
 impl<D: Device> Shared<D> {
     /// Destroys free regions, those first that are in use least, until no more than `target` are
@@ -130,7 +128,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Releases the range of a departed arena. Whether it has gone: another thread may be about to use it.
+    /// Releases the range of a departed arena. Whether it has gone: another thread may be about to
+    /// use it.
     pub(super) fn release(&self, job: JobKey, zone: Zone) -> Result<bool, D::Error> {
         let range = self.handles.lock().take_range(job, zone);
         let Some(range) = range else { return Ok(false) };

@@ -10,8 +10,8 @@ use crate::types::device::{Device, Passed};
 use crate::types::sync::Mutex;
 
 impl<D: Device> Shared<D> {
-    /// Frees the parked blocks of jobs that run no iteration, or wait for memory: what could not be done
-    /// when they were freed is tried again.
+    /// Frees the parked blocks of jobs that run no iteration, or wait for memory: what could not be
+    /// done when they were freed is tried again.
     pub(super) fn unpark_at_rest(&self) {
         let at_rest = match &self.books {
             Books::Own(ledger) => ledger.lock().at_rest(),
@@ -25,8 +25,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// While the blocks are looked at, without the lock, the heap still knows their streams: a job that
-    /// leaves meanwhile waits for them before its last fence.
+    /// While the blocks are looked at, without the lock, the heap still knows their streams: a job
+    /// that leaves meanwhile waits for them before its last fence.
     pub(crate) fn unpark(
         &self,
         job: JobKey,

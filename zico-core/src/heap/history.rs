@@ -21,10 +21,7 @@ use hashbrown::hash_map::Entry;
 
 use super::compact::OptionalU32;
 use crate::types::lifetime::Lifetime;
-
-/// Allocations of one iteration that are noted; what comes later in it is taken to be freed in it.
-/// An iteration may never end.
-const MOST: usize = 1 << 18;
+use crate::types::tuning::MOST_NOTED_ALLOCATIONS;
 
 /// What an allocation of an iteration was, and how long it lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +99,11 @@ impl History {
     }
 
     /// The number of the next allocation of the iteration; none if it is not noted.
-    #[expect(clippy::cast_possible_truncation, reason = "it is less than `MOST`")]
+    #[expect(clippy::cast_possible_truncation, reason = "it is less than `MOST_NOTED_ALLOCATIONS`")]
     #[inline]
     pub(crate) const fn next(&self) -> OptionalU32 {
         let next = self.now.len();
-        let is_noted = self.inside && next < MOST;
+        let is_noted = self.inside && next < MOST_NOTED_ALLOCATIONS;
         if is_noted { OptionalU32::some(next as u32) } else { OptionalU32::NONE }
     }
 
@@ -121,7 +118,7 @@ impl History {
     /// Allocations that have been made as a plan foresaw, until now.
     pub(super) fn catch_up(&mut self, made: impl Iterator<Item = Past>) {
         debug_assert!(self.now.is_empty(), "nothing has been noted");
-        self.now.extend(made.take(MOST));
+        self.now.extend(made.take(MOST_NOTED_ALLOCATIONS));
     }
 
     /// The block with this serial, which was the allocation of this number in its iteration, has

@@ -19,7 +19,9 @@ use crate::types::device::Device;
 use crate::types::error::FreeError;
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::SharedPulse;
-use crate::types::stats::LiveBlock;
+use crate::types::report::JobSnapshot;
+use crate::types::stats::{LiveBlock, Stats};
+use crate::types::tuning::STREAMS_KNOWN;
 use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
@@ -30,7 +32,6 @@ use serials::Serials;
 use tally::Tally;
 
 pub(crate) use arena::GRANULE;
-pub use planned::Planning;
 
 /// What few blocks have beside their place.
 struct Note<S> {
@@ -38,9 +39,6 @@ struct Note<S> {
     /// Other streams than the job's own whose work uses the block.
     streams: Vec<S>,
 }
-
-/// So many streams are remembered to be known to the device.
-const STREAMS_KNOWN: usize = 64;
 
 pub(crate) struct JobHeap<D: Device> {
     placement: Placement,
@@ -117,9 +115,14 @@ impl<D: Device> JobHeap<D> {
         self.placement.install(layout);
     }
 
-    /// How the plans serve the job.
-    pub(crate) fn planning(&self) -> Planning {
-        self.placement.planning()
+    /// Adds to what the books say of the job what it knows of its blocks itself. O(blocks).
+    pub(crate) fn report(&self, job: &mut JobSnapshot) {
+        job.stats = Stats { reserved: job.stats.reserved, ..self.tally.stats() };
+        job.largest_free = self.largest_free();
+        let leased = job.held.total().saturating_sub(job.held.draining);
+        job.stranded = leased.saturating_sub(job.stats.active.current);
+        job.planning = self.placement.planning();
+        job.progress = self.pulse.progress();
     }
 
     /// The job leaves: it has nothing any more. What it had; the [streams](Self::streams) whose
@@ -174,7 +177,7 @@ impl<D: Device> JobHeap<D> {
     }
 
     /// The longest piece that is free and backed in any arena. O(blocks).
-    pub(crate) fn largest_free(&self) -> Bytes {
+    fn largest_free(&self) -> Bytes {
         Zone::ALL
             .map(|zone| self.placement.largest_free(zone))
             .into_iter()

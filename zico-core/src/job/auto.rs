@@ -1,15 +1,17 @@
 //! Iterations of a job that does not mark them: an adapter around [`Job`].
 //!
-//! Until a period is known, all that the job does is one iteration, which begins when its setup is over:
-//! with the first allocation that is not said to persist, or, where lifetimes are learned, with the first
-//! one after something has been freed. From then on an iteration ends and the next one asks to begin
-//! before the allocation with which one is seen to begin. Where it may not begin yet, that allocation is
-//! refused as busy. What the job holds meanwhile others cannot have, so that should be little: an iteration
-//! has not ended while more than a little of its memory is held.
+//! Until a period is known, all that the job does is one iteration, which begins when its setup is
+//! over: with the first allocation that is not said to persist, or, where lifetimes are learned,
+//! with the first one after something has been freed. From then on an iteration ends and the next
+//! one asks to begin before the allocation with which one is seen to begin. Where it may not begin
+//! yet, that allocation is refused as busy. What the job holds meanwhile others cannot have, so
+//! that should be little: an iteration has not ended while more than a little of its memory is
+//! held.
 //!
-//! When the sequence stops repeating, the iteration that runs goes on until a period is known again, and it
-//! may need whatever there is, as far as those of other jobs can still finish. Where it stops at the end of
-//! a period, that is still the end of an iteration: another kind of iteration follows.
+//! When the sequence stops repeating, the iteration that runs goes on until a period is known
+//! again, and it may need whatever there is, as far as those of other jobs can still finish. Where
+//! it stops at the end of a period, that is still the end of an iteration: another kind of
+//! iteration follows.
 
 use super::wait::Place;
 use super::{Changed, Job};
@@ -25,13 +27,13 @@ use crate::types::units::Bytes;
 
 /// A job whose iterations are found from the order of its allocations, instead of being marked.
 ///
-/// [`detected`](Self::detected) says how sure it is where they begin. Until that is known, and whenever the
-/// order stops repeating, what the job does counts as one iteration; with nothing
-/// [declared](crate::JobConfig::declare) the first one runs alone. An allocation with which an iteration
-/// begins is [`Busy`](AllocError::Busy) for as long as that may not start.
+/// [`detected`](Self::detected) says how sure it is where they begin. Until that is known, and
+/// whenever the order stops repeating, what the job does counts as one iteration; with nothing
+/// [declared](crate::JobConfig::declare) the first one runs alone. An allocation with which an
+/// iteration begins is [`Busy`](AllocError::Busy) for as long as that may not start.
 ///
-/// It takes three quarters of a mebibyte of the host's memory. The order has to be the same each time: a job
-/// whose threads allocate as they like has none.
+/// It takes three quarters of a mebibyte of the host's memory. The order has to be the same each
+/// time: a job whose threads allocate as they like has none.
 ///
 /// ```
 /// use zico_core::{AllocError, AutoJob, Bytes, Device, Job, Lifetime, Request};

@@ -11,8 +11,8 @@ use crate::types::lifetime::Lifetime;
 use crate::types::want::{Demand, Needed, Want};
 use crate::types::zone::Zone;
 
-/// No budget is less than that: whether more could ever be had is asked before pages are listed, and before
-/// what is parked counts as memory that may come back.
+/// No budget is less than that: whether more could ever be had is asked before pages are listed,
+/// and before what is parked counts as memory that may come back.
 const FEW_PAGES: u64 = 1;
 
 /// What one try to grow has come to.
@@ -28,7 +28,8 @@ struct Growing {
     request: Request,
     size: u64,
     align: u64,
-    /// Its arena, once something has been leased for it: what is leased for one is of no use to another.
+    /// Its arena, once something has been leased for it: what is leased for one is of no use to
+    /// another.
     decided: Option<Lifetime>,
     /// The job's stream has been made to wait for those that use parked blocks.
     ordered: bool,
@@ -154,14 +155,15 @@ impl<D: Device> Job<D> {
         }
     }
 
-    /// The job has been made to leave while this thread leased for it: what it got goes with the rest.
+    /// The job has been made to leave while this thread leased for it: what it got goes with the
+    /// rest.
     fn left_meanwhile(&self) -> Grown<D::Error> {
         self.shared.finish_leaving(self.key, &self.heap);
         Grown::Refused(AllocError::Left)
     }
 
-    /// Gives back pages that have been leased and in which nothing has come to lie, since another thread
-    /// has made room elsewhere or has taken it.
+    /// Gives back pages that have been leased and in which nothing has come to lie, since another
+    /// thread has made room elsewhere or has taken it.
     fn give_up_loose(&self) {
         for lifetime in Lifetime::ALL {
             let mut heap = self.heap.lock();

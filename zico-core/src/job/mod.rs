@@ -10,7 +10,7 @@ use core::ops::{DerefMut, Range};
 
 use crate::executor::{Remote, Shared};
 use crate::heap::planned::PlanTask;
-use crate::heap::{GRANULE, JobHeap, Planning};
+use crate::heap::{GRANULE, JobHeap};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
 use crate::types::JobId;
@@ -20,10 +20,10 @@ use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError, NotRunning};
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::SharedPulse;
-use crate::types::report::{Begin, Held};
-use crate::types::stats::{LiveBlocks, Stats};
+use crate::types::report::{Begin, Held, JobSnapshot};
+use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex};
-use crate::types::units::{Bytes, Progress};
+use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
 pub use auto::AutoJob;
@@ -32,8 +32,8 @@ pub use wait::Changed;
 /// One tenant of a pool.
 ///
 /// Allocating and freeing takes the job's own lock only, as long as its arenas have room. Dropping
-/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued. That takes
-/// O(blocks log blocks + pages), and the pool's lock for at most 1024 pages at a time.
+/// a job gives up all it has: other jobs get it once the device has passed what the job enqueued.
+/// That takes O(blocks log blocks + pages), and the pool's lock for at most 1024 pages at a time.
 pub struct Job<D: Device> {
     pub(crate) shared: Arc<Shared<D>>,
     pub(crate) key: JobKey,
@@ -47,16 +47,19 @@ impl<D: Device> Job<D> {
     /// [`Pool::generation`](crate::Pool::generation) has changed; the place in the queue is kept.
     ///
     /// Those with a higher priority are asked first, then whom the policy puts first, then who has
-    /// waited longer. A job is put behind others that asked later no more than 16 times; then it is the
-    /// first of them. Iterations that fit in gaps, without making it wait longer, may still begin before it,
-    /// any number of them; so may all others while what it needs is kept by a job that does not run.
+    /// waited longer. A job is put behind others that asked later no more than 16 times; then it is
+    /// the first of them. Iterations that fit in gaps, without making it wait longer, may still
+    /// begin before it, any number of them; so may all others while what it needs is kept by a job
+    /// that does not run.
     ///
-    /// What a job holds when it begins is its own to free or to keep. While it waits others cannot have it.
+    /// What a job holds when it begins is its own to free or to keep. While it waits others cannot
+    /// have it.
     ///
-    /// The shape says which earlier iterations this one is like: those for which the job has said the same.
-    /// The length of a sequence will do, rounded if there are many, or whether it is a training step or a
-    /// validation; the eight that were seen last are remembered. Most jobs have nothing to say: `None`. Their
-    /// iterations are understood by what they allocate, which shows only after they have begun.
+    /// The shape says which earlier iterations this one is like: those for which the job has said
+    /// the same. The length of a sequence will do, rounded if there are many, or whether it is a
+    /// training step or a validation; the eight that were seen last are remembered. Most jobs have
+    /// nothing to say: `None`. Their iterations are understood by what they allocate, which shows
+    /// only after they have begun.
     ///
     /// # Errors
     /// If it can never start, or has started already.
@@ -106,8 +109,8 @@ impl<D: Device> Job<D> {
         asked
     }
 
-    /// No longer asks to start: gives up its place among those that wait. Nothing happens if the job
-    /// does not wait.
+    /// No longer asks to start: gives up its place among those that wait. Nothing happens if the
+    /// job does not wait.
     pub fn withdraw(&self) {
         self.shared.withdraw(self.key);
     }
@@ -115,12 +118,12 @@ impl<D: Device> Job<D> {
     /// Ends the iteration: all its work has been enqueued. Memory that it has freed reaches others
     /// as the device passes it.
     ///
-    /// An iteration of n allocations that has repeated is planned before this returns, once for each kind
-    /// and again, a few times, when blocks live longer than foreseen. That takes O(n log n) steps for any
-    /// lifetimes, of a few nanoseconds each, and no lock. The rest takes O(jobs) for each decision on those
-    /// that wait, and holds the pool's lock for that and for at most 1024 pages at a time. Where there is no plan within these steps, the
-    /// iteration is placed as before. [`JobConfig::without_plans`](crate::JobConfig::without_plans) does
-    /// without.
+    /// An iteration of n allocations that has repeated is planned before this returns, once for
+    /// each kind and again, a few times, when blocks live longer than foreseen. That takes O(n log
+    /// n) steps for any lifetimes, of a few nanoseconds each, and no lock. The rest takes O(jobs)
+    /// for each decision on those that wait, and holds the pool's lock for that and for at most
+    /// 1024 pages at a time. Where there is no plan within these steps, the iteration is placed as
+    /// before. [`JobConfig::without_plans`](crate::JobConfig::without_plans) does without.
     ///
     /// # Errors
     /// If no iteration has begun.
@@ -153,10 +156,11 @@ impl<D: Device> Job<D> {
 
     /// Allocates device memory.
     ///
-    /// O(1) while the job's arenas have room (O(log) of the free pieces of one size, amortised); else a
-    /// lease from the pool, which may have to create regions on the device. A lease of n pages takes
-    /// O(n + jobs log jobs) where they are mapped, else O((n + 64) log n) for each of at most 64 sorts of
-    /// pages that are in use at different times. It holds the pool's lock for all pages that it asks for.
+    /// O(1) while the job's arenas have room (O(log) of the free pieces of one size, amortised);
+    /// else a lease from the pool, which may have to create regions on the device. A lease of n
+    /// pages takes O(n + jobs log jobs) where they are mapped, else O((n + 64) log n) for each of
+    /// at most 64 sorts of pages that are in use at different times. It holds the pool's lock for
+    /// all pages that it asks for.
     ///
     /// # Errors
     /// [`Busy`](AllocError::Busy) if it cannot be had now, the other kinds as they say. Nothing has
@@ -203,8 +207,8 @@ impl<D: Device> Job<D> {
         }
     }
 
-    /// An allocation has been made, maybe one that shows what the iteration is like, or that somebody
-    /// waited for.
+    /// An allocation has been made, maybe one that shows what the iteration is like, or that
+    /// somebody waited for.
     #[inline]
     pub(crate) fn made(&self, mark: Option<Mark>, watched: bool) {
         if let Some(mark) = mark {
@@ -229,9 +233,9 @@ impl<D: Device> Job<D> {
     /// Frees a block in program order. Its memory is the job's own to use again at once; it reaches
     /// other jobs when the device has passed all that is enqueued now.
     ///
-    /// O(1), and O(pages) for whole pages that it leaves empty, O(streams) for other streams that use the
-    /// block. It holds the pool's lock for at most 1024 pages at a time, and not at all where none is left
-    /// empty.
+    /// O(1), and O(pages) for whole pages that it leaves empty, O(streams) for other streams that
+    /// use the block. It holds the pool's lock for at most 1024 pages at a time, and not at all
+    /// where none is left empty.
     ///
     /// # Errors
     /// If the block is not live in this job.
@@ -290,34 +294,27 @@ impl<D: Device> Job<D> {
         JobId(self.key)
     }
 
-    /// The allocations and frees of the running iteration so far.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.pulse.progress()
-    }
-
-    /// What is charged to the job now.
+    /// What is charged to the job now. O(log jobs), under the pool's lock: for whoever looks often.
     #[must_use]
     pub fn held(&self) -> Held {
         self.shared.held(self.key)
     }
 
-    /// Its blocks in figures.
+    /// All figures of the job as they stand: what it does and holds, its blocks, plans and
+    /// progress. [`Held`] alone is cheaper to [have](Self::held). O(blocks), under the job's lock;
+    /// O(log jobs) under the pool's.
     #[must_use]
-    pub fn stats(&self) -> Stats {
-        let blocks = self.heap.lock().tally.stats();
-        self.shared.stats(self.key, blocks)
+    pub fn snapshot(&self) -> JobSnapshot {
+        let heap = self.heap.lock();
+        let snapshot = self.shared.job(self.key);
+        let mut snapshot = snapshot.unwrap_or_else(|| JobSnapshot::gone(self.id()));
+        heap.report(&mut snapshot);
+        snapshot
     }
 
     /// The bytes of its live blocks, as they are placed.
     pub(crate) fn allocated(&self) -> Bytes {
         self.heap.lock().tally.allocated()
-    }
-
-    /// How its iterations are planned.
-    #[must_use]
-    pub fn planning(&self) -> Planning {
-        self.heap.lock().planning()
     }
 
     /// The blocks that are live. O(blocks).
@@ -328,8 +325,9 @@ impl<D: Device> Job<D> {
     }
 
     /// Leaves the pool, and says what was still live: what a program that frees all it has should
-    /// find empty. As with dropping it, other jobs get all of it once the device has passed what the
-    /// job enqueued. O(blocks log blocks + pages), the pool's lock for at most 1024 pages at a time.
+    /// find empty. As with dropping it, other jobs get all of it once the device has passed what
+    /// the job enqueued. O(blocks log blocks + pages), the pool's lock for at most 1024 pages at a
+    /// time.
     pub fn leave(self) -> LiveBlocks {
         self.live_blocks()
     }

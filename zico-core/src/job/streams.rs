@@ -2,10 +2,11 @@
 //!
 //! A job's work runs in order on its own stream, so what it frees it may have again at once. Where
 //! another stream uses a block as well, nothing orders that stream's work before the block's next
-//! use. So a block with such uses is *parked* when it is freed: an event is recorded on each of those
-//! streams, and the block's bytes are free when all have passed. When the job is short of memory, when
-//! its iteration ends or it leaves, its own stream is made to wait for them on the device instead:
-//! from there on all is in that stream's order again, and the fences of the regions hold.
+//! use. So a block with such uses is *parked* when it is freed: an event is recorded on each of
+//! those streams, and the block's bytes are free when all have passed. When the job is short of
+//! memory, when its iteration ends or it leaves, its own stream is made to wait for them on the
+//! device instead: from there on all is in that stream's order again, and the fences of the regions
+//! hold.
 
 use alloc::vec::Vec;
 
@@ -17,10 +18,11 @@ use crate::types::error::UseError;
 
 impl<D: Device> Job<D> {
     /// Says that work enqueued on another stream uses a block, or will, until the block is freed.
-    /// Work on that stream has to be ordered after the job's own by the caller, where it needs to be.
-    /// The block's memory is used again only after that stream's work as well: when the device has
-    /// passed it, or, where memory is short, when the job's own stream waits for it. O(streams that use the
-    /// block), and one event for each stream that is new to the job: the last 64 are remembered.
+    /// Work on that stream has to be ordered after the job's own by the caller, where it needs to
+    /// be. The block's memory is used again only after that stream's work as well: when the device
+    /// has passed it, or, where memory is short, when the job's own stream waits for it. O(streams
+    /// that use the block), and one event for each stream that is new to the job: the last 64 are
+    /// remembered.
     ///
     /// # Errors
     /// If the block is not live in this job, or the device does not know the stream.
@@ -56,8 +58,8 @@ impl<D: Device> Job<D> {
         }
     }
 
-    /// Frees the parked blocks whose streams have passed. With `order`, the job's own stream is made
-    /// to wait for the others, so that all are free. What the device refuses stays parked.
+    /// Frees the parked blocks whose streams have passed. With `order`, the job's own stream is
+    /// made to wait for the others, so that all are free. What the device refuses stays parked.
     pub(crate) fn unpark(&self, order: bool) {
         self.shared.unpark(self.key, self.stream, &self.heap, order);
     }

@@ -1,9 +1,9 @@
 //! Waiting, as thin views of the calls that answer at once.
 //!
-//! [`Job::begin`] and [`Job::alloc`] never wait: they say so, and the pool's generation changes when
-//! asking again may help. Whoever would rather sleep awaits that change. No executor is assumed, and
-//! no clock: the device passes fences without telling anybody, so somebody has to look, by
-//! [`Pool::poll`](crate::Pool::poll). The blocking forms (feature `std`) do so themselves.
+//! [`Job::begin`] and [`Job::alloc`] never wait: they say so, and the pool's generation changes
+//! when asking again may help. Whoever would rather sleep awaits that change. No executor is
+//! assumed, and no clock: the device passes fences without telling anybody, so somebody has to
+//! look, by [`Pool::poll`](crate::Pool::poll). The blocking forms (feature `std`) do so themselves.
 
 use core::fmt;
 use core::future::Future;
@@ -131,8 +131,8 @@ mod blocking {
 
     impl<D: Device> Job<D> {
         /// Starts an iteration as soon as it may, and blocks the thread until then. While it waits
-        /// it looks at the fences every `look` (a millisecond is a good choice). The device has to run
-        /// by itself: under a simulated one somebody else lets its time pass.
+        /// it looks at the fences every `look` (a millisecond is a good choice). The device has to
+        /// run by itself: under a simulated one somebody else lets its time pass.
         ///
         /// # Errors
         /// As [`begin`](Self::begin).
@@ -149,9 +149,9 @@ mod blocking {
         /// [`begin_blocking`](Self::begin_blocking).
         ///
         /// # Errors
-        /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy). What the device refuses while
-        /// this waits ends the wait only if it is of this job's own stream, or if the device is
-        /// [lost](crate::Class::Lost): another job's trouble is waited out.
+        /// As [`alloc`](Self::alloc), but never [`Busy`](AllocError::Busy). What the device refuses
+        /// while this waits ends the wait only if it is of this job's own stream, or if the device
+        /// is [lost](crate::Class::Lost): another job's trouble is waited out.
         pub fn alloc_blocking(
             &self,
             request: Request,
@@ -162,8 +162,8 @@ mod blocking {
             })
         }
 
-        /// Runs a future on this thread and looks at the fences while it waits. If the device refuses
-        /// that, `failed` says what comes of it, if the wait is to end.
+        /// Runs a future on this thread and looks at the fences while it waits. If the device
+        /// refuses that, `failed` says what comes of it, if the wait is to end.
         pub(crate) fn block_on<F: Future>(
             &self,
             future: F,

@@ -5,7 +5,7 @@
 //! adjacent segment of more than about 100 operations that is repeated). It is found as it comes
 //! about, in O(1) for each allocation and bounded memory:
 //!
-//! 1. The last [`WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood
+//! 1. The last [`HASH_WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood
 //!    before tells a candidate: the distance, or the smallest multiple of it that is long enough.
 //! 2. Each further allocation has to have the size of the one a period ago. A candidate that has
 //!    held for a whole period is believed if as much is live as was then: layers of a network
@@ -24,23 +24,11 @@ use alloc::vec::Vec;
 
 use crate::learn::signature::mixed;
 use crate::types::report::Detected;
+use crate::types::tuning::{
+    HASH_PLACES, HASH_WINDOW, LONGEST_LOOP, LONGEST_PERIOD, REMEMBERED_ALLOCATIONS, SAME_LIVE_PART,
+    SHORTEST_PERIOD,
+};
 use crate::types::units::Bytes;
-
-/// The shortest period, in allocations: with the frees, SmartPool's 100 operations.
-const SHORTEST: u64 = 50;
-/// The longest one.
-const LONGEST: u64 = 1 << 15;
-/// No loop within an iteration makes more allocations than this.
-const INNER: u64 = 1 << 13;
-/// So many sizes in a row tell a candidate.
-const WINDOW: u64 = 16;
-/// Allocations that are remembered: a period, and the one before.
-const REMEMBERED: usize = 1 << 16;
-/// Places for hashes of windows.
-const PLACES: usize = 1 << 15;
-/// As much is live as before if the difference is less than this part of it: something small may be
-/// kept in each iteration.
-const LIVE_PARTS: u64 = 512;
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
@@ -108,9 +96,9 @@ impl Detector {
             entries: Vec::new(),
             count: 0,
             rolling: 0,
-            places: vec![0; PLACES].into_boxed_slice(),
+            places: vec![0; HASH_PLACES].into_boxed_slice(),
             candidate: None,
-            shortest: SHORTEST,
+            shortest: SHORTEST_PERIOD,
             since: 0,
         }
     }
@@ -191,28 +179,28 @@ impl Detector {
         self.candidate = None;
         if candidate.next.is_some() {
             let stretch = candidate.held + candidate.period;
-            self.shortest = if stretch < INNER { stretch + 1 } else { SHORTEST };
+            self.shortest = if stretch < LONGEST_LOOP { stretch + 1 } else { SHORTEST_PERIOD };
             self.since = self.count;
         }
     }
 
     /// Looks for a candidate: where the last sizes were seen before.
     fn look(&mut self) {
-        if self.count - self.since > 2 * LONGEST {
-            self.shortest = SHORTEST;
+        if self.count - self.since > 2 * LONGEST_PERIOD {
+            self.shortest = SHORTEST_PERIOD;
         }
         let before = self.places[self.place()];
-        if before < WINDOW || before >= self.count {
+        if before < HASH_WINDOW || before >= self.count {
             return;
         }
         let distance = self.count - before;
         let period = self.shortest.div_ceil(distance) * distance;
-        if period > LONGEST || self.count < period + WINDOW {
+        if period > LONGEST_PERIOD || self.count < period + HASH_WINDOW {
             return;
         }
         let same = |i: u64| self.entry(i).size == self.entry(i - period).size;
-        if (self.count - WINDOW..self.count).all(same) {
-            self.candidate = Some(Candidate { period, held: WINDOW, next: None });
+        if (self.count - HASH_WINDOW..self.count).all(same) {
+            self.candidate = Some(Candidate { period, held: HASH_WINDOW, next: None });
         }
     }
 
@@ -224,14 +212,14 @@ impl Detector {
                 && (self.count - period..self.count)
                     .all(|i| self.entry(i).size == self.entry(i - part).size)
         };
-        (SHORTEST..period).find(holds).unwrap_or(period)
+        (SHORTEST_PERIOD..period).find(holds).unwrap_or(period)
     }
 
     /// Whether as much is live as a period ago.
     fn is_level(&self, period: u64) -> bool {
         let (now, then) =
             (self.entry(self.count - 1).live, self.entry(self.count - 1 - period).live);
-        u64::from(now.abs_diff(then)) * LIVE_PARTS <= u64::from(now)
+        u64::from(now.abs_diff(then)) * SAME_LIVE_PART <= u64::from(now)
     }
 
     fn entry(&self, at: u64) -> Entry {
@@ -240,10 +228,10 @@ impl Detector {
 
     /// Takes a size into the rolling hash, and the one that leaves the window out of it.
     fn roll(&mut self, size: u32) {
-        const { assert!(WINDOW == 16, "the power below") };
+        const { assert!(HASH_WINDOW == 16, "the power below") };
         const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
         const OLDEST: u64 = BASE.wrapping_pow(16);
-        let oldest = self.count.checked_sub(WINDOW).map_or(0, |i| self.entry(i).size);
+        let oldest = self.count.checked_sub(HASH_WINDOW).map_or(0, |i| self.entry(i).size);
         self.rolling = self
             .rolling
             .wrapping_mul(BASE)
@@ -254,13 +242,13 @@ impl Detector {
     /// Where the hash of the present window is kept.
     #[expect(clippy::cast_possible_truncation, reason = "as many bits as there are places")]
     fn place(&self) -> usize {
-        (mixed(0, self.rolling) >> (u64::BITS - PLACES.ilog2())) as usize
+        (mixed(0, self.rolling) >> (u64::BITS - HASH_PLACES.ilog2())) as usize
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is less than what is remembered")]
 const fn slot(at: u64) -> usize {
-    (at % REMEMBERED as u64) as usize
+    (at % REMEMBERED_ALLOCATIONS as u64) as usize
 }
 
 const fn folded(size: u64) -> u32 {
@@ -358,7 +346,7 @@ mod tests {
             detector.push(Bytes::new(random >> 40), Bytes::new(random >> 50));
         }
         assert_eq!(detector.detected(), None);
-        assert_eq!(detector.entries.len(), REMEMBERED);
+        assert_eq!(detector.entries.len(), REMEMBERED_ALLOCATIONS);
     }
 
     #[test]

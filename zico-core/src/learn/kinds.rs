@@ -16,9 +16,6 @@ use alloc::vec::Vec;
 
 use crate::learn::signature::Signature;
 
-/// How many kinds of iteration a job is known by.
-pub(crate) const KINDS: usize = 8;
-
 /// Of what kind an iteration is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kind {

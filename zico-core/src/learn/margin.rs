@@ -7,9 +7,7 @@
 //! is the margin.
 
 use crate::learn::recent::Recent;
-
-/// Whatever the iterations have shown.
-const LEAST: u32 = 1;
+use crate::types::tuning::LEAST_MARGIN;
 
 /// By how many regions each of the last iterations exceeded its promise.
 #[derive(Debug, Default)]
@@ -23,7 +21,7 @@ impl Margin {
 
     /// The margin, in regions.
     pub(crate) fn regions(&self) -> u32 {
-        self.0.most().max(LEAST)
+        self.0.most().max(LEAST_MARGIN)
     }
 }
 

@@ -1,12 +1,10 @@
 //! The largest of the last few figures.
-
-/// So many are remembered.
-const REMEMBERED: usize = 8;
+use crate::types::tuning::RECENT;
 
 /// A figure of each of the last few iterations, in regions.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    figures: [u32; REMEMBERED],
+    figures: [u32; RECENT],
     next: usize,
 }
 
@@ -14,7 +12,7 @@ impl Recent {
     /// An iteration has ended, of which this is the figure.
     pub(crate) fn note(&mut self, figure: u32) {
         self.figures[self.next] = figure;
-        self.next = (self.next + 1) % REMEMBERED;
+        self.next = (self.next + 1) % RECENT;
     }
 
     /// The largest; nothing before there was one.
@@ -32,13 +30,13 @@ mod tests {
         let mut recent = Recent::default();
         assert_eq!(recent.most(), 0);
         recent.note(5);
-        for _ in 1..REMEMBERED {
+        for _ in 1..RECENT {
             recent.note(3);
             assert_eq!(recent.most(), 5);
         }
         recent.note(0);
         assert_eq!(recent.most(), 3);
-        (0..REMEMBERED).for_each(|_| recent.note(0));
+        (0..RECENT).for_each(|_| recent.note(0));
         assert_eq!(recent.most(), 0);
     }
 }

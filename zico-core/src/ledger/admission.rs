@@ -1,29 +1,20 @@
 //! Which iterations start: asks the policy about the waiting jobs, in order.
 //!
-//! Jobs are asked by priority, then as the policy orders them, then as they came. The first waiter
-//! has a reservation: jobs behind it may start first only where that does not delay it (EASY
-//! backfilling, Lifka 1995), or where what it needs is kept by a job that does not run. And no waiter
-//! is put behind later ones more than 16 times: then it goes before all that have not been, in the order of
-//! asking.
-//!
-//! Nor is a running iteration that waits for memory passed over for ever, by jobs that come back for
-//! what they have just given up: once 16 iterations have begun meanwhile, none begins until it goes on.
-//!
-//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations that
-//! were asked for later, and one of each job that asked before it or was passed over as often. Then
-//! it waits for those that run, and for nothing that starts later (I5).
+//! Jobs are asked by priority, then as the policy orders them, then as they came; but first whoever
+//! has been passed over too often ([`fairness`](super::fairness)). The first waiter has a
+//! reservation: jobs behind it may start first only where that does not delay it (EASY backfilling,
+//! Lifka 1995), or where what it needs is kept by a job that does not run.
 
 use alloc::vec::Vec;
 
 use super::Ledger;
 use super::account::Account;
-use super::queue::{MOST_BYPASSES, Obstacle, Queue};
+use super::fairness::Bypasses;
+use super::queue::{Obstacle, Queue};
 use super::run::Phase;
 use crate::types::JobKey;
+use crate::types::tuning::LOOKS_PER_ITERATION;
 use crate::types::units::{Progress, Regions};
-
-/// Waiting jobs are looked at again at most so often in an iteration of another job.
-const STRIDES: u32 = 1024;
 
 impl Ledger {
     /// Admits every waiting job that may start now, in order.
@@ -59,12 +50,12 @@ impl Ledger {
         self.queue = queue;
     }
 
-    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit beside
-    /// what the others keep just now, or those that run could not all finish.
+    /// Why an iteration may not start now, whatever the policy says: what it may need does not fit
+    /// beside what the others keep just now, or those that run could not all finish.
     ///
-    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and those
-    /// that keep it, go first. Where all that is in the way is kept by jobs that wait to start themselves,
-    /// one of them starts, and frees it or finds that there is no memory.
+    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and
+    /// those that keep it, go first. Where all that is in the way is kept by jobs that wait to
+    /// start themselves, one of them starts, and frees it or finds that there is no memory.
     fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
         // Alone, it needs at most what there is.
         if self.accounts.len() == 1 {
@@ -114,40 +105,33 @@ impl Ledger {
         (!all).then_some(Obstacle::Running)
     }
 
-    /// Whether nothing is to start for now: a running iteration has waited for memory while as many
-    /// others began as a job may be passed over by, and what it waits for may still come back. If it
-    /// could have it and does not ask, nobody waits for that.
+    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
+    /// it waits for may still come back. If it could have it and does not ask, nobody waits for
+    /// that: it counts anew.
     fn makes_way(&mut self) -> bool {
-        let starves = |account: &Account| {
-            account.stall.as_ref().is_some_and(|stall| stall.bypassed >= MOST_BYPASSES)
-        };
-        if !self.accounts.values().any(starves) {
+        let is_overdue =
+            |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
+        if !self.accounts.values().any(is_overdue) {
             return false;
         }
         let returns = |account: &Account| account.is_running() || account.draining > 0;
         let returning = self.accounts.values().filter(|account| returns(account)).count();
         let mut makes_way = false;
-        for account in self.accounts.values_mut() {
+        for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
             let others = returning - usize::from(returns(account));
-            let Some(stall) =
-                account.stall.as_mut().filter(|stall| stall.bypassed >= MOST_BYPASSES)
-            else {
-                continue;
-            };
             if others > 0 {
                 makes_way = true;
-            } else {
-                // It could have had it.
-                stall.bypassed = 0;
+            } else if let Some(stall) = &mut account.stall {
+                stall.bypassed = Bypasses::default();
             }
         }
         makes_way
     }
 
-    /// An iteration has begun: notes it for those that wait for memory.
+    /// An iteration has begun: before those that wait for memory.
     fn bypass_stalled(&mut self) {
         for stall in self.accounts.values_mut().filter_map(|account| account.stall.as_mut()) {
-            stall.bypassed = stall.bypassed.saturating_add(1);
+            stall.bypassed.add();
         }
     }
 
@@ -173,7 +157,7 @@ impl Ledger {
                 let (profile, progress) = (account.predictor.profile()?, account.progress());
                 let hoped = profile.position(progress).saturating_add(soonest);
                 // Some way ahead at least: looking again at once shows nothing new.
-                let stride = Progress::new(profile.operations().value() / STRIDES + 1);
+                let stride = Progress::new(profile.operations().value() / LOOKS_PER_ITERATION + 1);
                 Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
             });
             account.pulse.watch(watch.unwrap_or(Progress::MAX));

@@ -1,8 +1,8 @@
 //! The banker's test: is there an order in which every running iteration can finish?
 //!
-//! Dijkstra's banker's algorithm on one resource (EWD 623). Safety is what makes I4 hold: as long as
-//! every grant leads to a safe state, some iteration can always get all it still needs, finish and
-//! give back what it holds.
+//! Dijkstra's banker's algorithm on one resource (EWD 623). Safety is what makes I4 hold: as long
+//! as every grant leads to a safe state, some iteration can always get all it still needs, finish
+//! and give back what it holds.
 
 use crate::types::JobKey;
 

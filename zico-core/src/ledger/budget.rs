@@ -1,20 +1,18 @@
 //! Changing the budget of a pool that jobs run in.
 //!
 //! The *target* is what the budget is to be; the *limit* is what may be leased now. Raising moves
-//! both at once. Lowering moves the target at once, which gates new iterations, and the limit as far
-//! as the iterations that run can still finish within it (the banker's test says how far that is);
-//! it follows as they end. Regions beyond the limit are *closed* as they become free: their memory
-//! goes back to the device and nobody gets them. So lowering takes at most one iteration of each
-//! running job, and what the device has yet to pass.
+//! both at once. Lowering moves the target at once, which gates new iterations, and the limit as
+//! far as the iterations that run can still finish within it (the banker's test says how far that
+//! is); it follows as they end. Regions beyond the limit are *closed* as they become free: their
+//! memory goes back to the device and nobody gets them. So lowering takes at most one iteration of
+//! each running job, and what the device has yet to pass.
 
 use super::account::Account;
 use super::banker::least_free;
 use super::{AT_A_TIME, Ledger};
 use crate::types::error::BudgetError;
+use crate::types::tuning::MOST_REGIONS;
 use crate::types::units::Bytes;
-
-/// The most regions that a budget is divided into: the books have an entry for each.
-const MOST_REGIONS: u64 = 1 << 20;
 
 /// How many regions of a size a budget is divided into.
 pub(crate) fn regions_of(asked: Bytes, region: Bytes, capacity: Bytes) -> Result<u32, BudgetError> {
@@ -62,8 +60,8 @@ impl Ledger {
         self.open > self.limit
     }
 
-    /// Closes regions that are free and have no memory, as long as there are more open than may be: some
-    /// at a time.
+    /// Closes regions that are free and have no memory, as long as there are more open than may be:
+    /// some at a time.
     pub(super) fn close_absent(&mut self) {
         for _ in 0..AT_A_TIME {
             if self.open <= self.limit || !self.regions.close_last() {

@@ -1,5 +1,5 @@
-//! A lease that is not granted: whether it ever can be, whether waiting helps, and who is told where
-//! nothing can go on.
+//! A lease that is not granted: whether it ever can be, whether waiting helps, and who is told
+//! where nothing can go on.
 
 use super::Ledger;
 use super::account::{Account, Blame};
@@ -10,8 +10,8 @@ use crate::types::units::{Bytes, Ticks};
 use crate::types::want::{Demand, Want};
 
 impl Ledger {
-    /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only can
-    /// be so of what stays.
+    /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only
+    /// can be so of what stays.
     pub(super) fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
         self.refuses(job, want.demand())
     }
@@ -39,9 +39,10 @@ impl Ledger {
         (held > cap && account.cap() < self.limit).then(|| Bytes::new(cap * self.page_bytes))
     }
 
-    /// By how many regions the budget is too small ever to hold what is asked for beside what all keep for
-    /// good: with all that the job holds, or, where it is growth that stays, with the known peak of any
-    /// job that fitted before. Nothing if it is within what is reserved for the job.
+    /// By how many regions the budget is too small ever to hold what is asked for beside what all
+    /// keep for good: with all that the job holds, or, where it is growth that stays, with the
+    /// known peak of any job that fitted before. Nothing if it is within what is reserved for the
+    /// job.
     fn never_fits(&self, job: JobKey, demand: Demand) -> Option<u64> {
         let own = self.accounts.get(&job)?;
         let held = u64::from(own.leased_total()).saturating_add(demand.pages);
@@ -58,10 +59,10 @@ impl Ledger {
         alone.max(peak).filter(|&missing| missing > 0)
     }
 
-    /// By how many regions growth that stays makes the budget too small for the known peak of a job that
-    /// fitted before, if so. The job's own counts as well, as far as the last two iterations both came to
-    /// it and it has said that this persists. What is only learned to persist, within an
-    /// iteration, comes in the place of something that the job has kept all along.
+    /// By how many regions growth that stays makes the budget too small for the known peak of a job
+    /// that fitted before, if so. The job's own counts as well, as far as the last two iterations
+    /// both came to it and it has said that this persists. What is only learned to persist, within
+    /// an iteration, comes in the place of something that the job has kept all along.
     fn shuts_out(&self, job: JobKey, demand: Demand, kept: u64) -> Option<u64> {
         let own = self.accounts.get(&job)?;
         if !demand.told && own.is_running() {
@@ -119,17 +120,17 @@ impl Ledger {
         }
     }
 
-    /// Whether what is asked for, which is there and is kept for others, is all that is left to do: nobody
-    /// can go on, and what is there serves nobody who is less to blame. Then nothing is lost by granting it;
-    /// else somebody would have to fail.
+    /// Whether what is asked for, which is there and is kept for others, is all that is left to do:
+    /// nobody can go on, and what is there serves nobody who is less to blame. Then nothing is lost
+    /// by granting it; else somebody would have to fail.
     pub(super) fn is_all_that_is_left(&mut self, job: JobKey, want: &Want, now: Ticks) -> bool {
         self.stall(job, want, now);
         let blame = self.accounts.get(&job).map(Account::blame);
         self.is_stuck() && !self.is_another_served(job, blame)
     }
 
-    /// Whether what is nobody's would serve another job that waits, one that is less to blame if that
-    /// matters.
+    /// Whether what is nobody's would serve another job that waits, one that is less to blame if
+    /// that matters.
     fn is_another_served(&self, job: JobKey, blame: Option<Blame>) -> bool {
         let is_served = |(&key, account): (&JobKey, &Account)| {
             let asked = account.stall.map_or(0, |stall| stall.asked);
@@ -139,8 +140,8 @@ impl Ledger {
         self.accounts.iter().any(is_served)
     }
 
-    /// How many regions a job could have that are nobody's, and neither reserved for others nor beyond its
-    /// cap.
+    /// How many regions a job could have that are nobody's, and neither reserved for others nor
+    /// beyond its cap.
     fn left_for(&self, job: JobKey) -> u32 {
         let taken = |(&key, account): (&JobKey, &Account)| {
             let floor = if key == job { 0 } else { account.terms.floor };
@@ -152,15 +153,16 @@ impl Ledger {
         self.limit.saturating_sub(taken).min(cap)
     }
 
-    /// Whether a job waits for memory, as far as is known. One that is in no iteration may have asked and
-    /// gone away: it counts until it has been woken.
+    /// Whether a job waits for memory, as far as is known. One that is in no iteration may have
+    /// asked and gone away: it counts until it has been woken.
     fn still_asks(&self, account: &Account) -> bool {
         let told = self.told == Some(self.epoch);
         account.is_denied_at(self.epoch) && (account.is_running() || !told)
     }
 
-    /// Whether nothing can go on by itself: every job waits for memory or to start, or has nothing to give
-    /// back, and the device has nothing left to pass, to take back, or to say of another stream.
+    /// Whether nothing can go on by itself: every job waits for memory or to start, or has nothing
+    /// to give back, and the device has nothing left to pass, to take back, or to say of another
+    /// stream.
     pub(super) fn is_stuck(&self) -> bool {
         let waits = |account: &Account| {
             account.is_quiet()
@@ -172,8 +174,8 @@ impl Ledger {
         is_at_rest && self.accounts.values().all(waits)
     }
 
-    /// Lets the first of those that wait to start do so that holds something, whatever the policy says: by
-    /// running on it may free that. Whether there is one.
+    /// Lets the first of those that wait to start do so that holds something, whatever the policy
+    /// says: by running on it may free that. Whether there is one.
     fn let_in_a_holder(&mut self) -> bool {
         let holds = |job: &JobKey| self.accounts.get(job).is_some_and(Account::holds_leftovers);
         let Some(job) = self.waiting.iter().copied().find(holds) else { return false };
@@ -183,8 +185,8 @@ impl Ledger {
         true
     }
 
-    /// Wakes those who wait if nothing can go on and they have yet to be told: one of them is then to
-    /// ask again and be refused for good.
+    /// Wakes those who wait if nothing can go on and they have yet to be told: one of them is then
+    /// to ask again and be refused for good.
     pub(super) fn note_if_stuck(&mut self) {
         if self.told != Some(self.epoch) && self.is_stuck() {
             self.told = Some(self.epoch);
@@ -198,8 +200,8 @@ impl Ledger {
         self.accounts.get(&job).map(Account::blame) >= waiting.map(Account::blame).max()
     }
 
-    /// Looks at the jobs that others wait for: those that they wait for in vain they do no longer. Wakes
-    /// those who wait if they are to ask again, be it to be told that nothing can go on.
+    /// Looks at the jobs that others wait for: those that they wait for in vain they do no longer.
+    /// Wakes those who wait if they are to ask again, be it to be told that nothing can go on.
     pub(crate) fn look(&mut self, now: Ticks) {
         let patience = self.patience;
         let looked = self.accounts.values_mut().map(|account| account.look(now, patience));

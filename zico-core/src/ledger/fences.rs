@@ -1,8 +1,8 @@
 //! Regions that were given up: batches, their fences, and what the device has completed.
 //!
-//! A region that a job gives up joins the job's open *batch*. A batch is *fenced* by an event recorded
-//! after it was closed; when the device has completed that, its regions are free. Until then they *drain*:
-//! they stay charged to the job, which alone may have them back.
+//! A region that a job gives up joins the job's open *batch*. A batch is *fenced* by an event
+//! recorded after it was closed; when the device has completed that, its regions are free. Until
+//! then they *drain*: they stay charged to the job, which alone may have them back.
 
 use alloc::vec::Vec;
 
@@ -11,13 +11,9 @@ use super::pages::Moment;
 use super::region::{Place, RegionTable, State};
 use super::{AT_A_TIME, Ledger};
 use crate::types::JobKey;
+use crate::types::tuning::{BATCH_BYTES, BATCH_REGIONS};
 use crate::types::units::Ticks;
 use crate::types::zone::Zone;
-
-/// A batch of given-up regions is fenced when it has come to this many bytes (Zico's T, 8 MiB) ...
-const BATCH_BYTES: u64 = 8 << 20;
-/// ... or this many entries, so that a batch of regions that come and go stays small.
-const BATCH_REGIONS: usize = 64;
 
 /// Whether a batch of so many regions is to be fenced.
 pub(crate) const fn is_full(regions: usize, page_bytes: u64) -> bool {
@@ -35,8 +31,8 @@ impl Ledger {
         }
     }
 
-    /// A job has given pages back: notes what is charged to it now, and lets others start that have more
-    /// room. Whether it is time to fence the pages.
+    /// A job has given pages back: notes what is charged to it now, and lets others start that have
+    /// more room. Whether it is time to fence the pages.
     pub(crate) fn note_given(&mut self, job: JobKey, zone: Zone, now: Ticks) -> bool {
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         account.note(now);
@@ -48,8 +44,8 @@ impl Ledger {
         is_full
     }
 
-    /// Moves the region that is leased at a page of a job, if one is, to the job's open batch. Whether one
-    /// was.
+    /// Moves the region that is leased at a page of a job, if one is, to the job's open batch.
+    /// Whether one was.
     pub(super) fn drain(
         regions: &mut RegionTable,
         account: &mut Account,
@@ -124,15 +120,17 @@ impl Ledger {
         account.pending.dedup();
     }
 
-    /// The device has completed the fence of this batch, a job's oldest: what still drains in it is free.
-    /// Of a large batch some regions at a time: the fence stays until all of them are. Whether that was the
-    /// last of it, or `None` if the fence is not the oldest: another thread was faster.
+    /// The device has completed the fence of this batch, a job's oldest: what still drains in it is
+    /// free. Of a large batch some regions at a time: the fence stays until all of them are.
+    /// Whether that was the last of it, or `None` if the fence is not the oldest: another thread
+    /// was faster.
     pub(crate) fn completed(&mut self, job: JobKey, batch: u64, now: Ticks) -> Option<bool> {
         let account = self.accounts.get_mut(&job)?;
         let fence = account.fenced.front_mut().filter(|fence| fence.number == batch)?;
         self.epoch += 1;
         self.wake = true;
-        // From here on nothing may be added to it: a lease that is taken back finds that it has completed.
+        // From here on nothing may be added to it: a lease that is taken back finds that it has
+        // completed.
         account.completed = account.completed.max(batch);
         let rest = fence.regions.len().saturating_sub(AT_A_TIME);
         for region in fence.regions.drain(rest..) {

@@ -1,20 +1,19 @@
 //! What a job allocates before its first iteration begins.
 //!
 //! A model is built then, and that persists. But a job may also do its first step before it marks
-//! anything: with marks from an optimizer's hook the first one comes at the end of the first step. So what
-//! is allocated by guess is not taken to persist before an iteration has ended with it; and once something
-//! has been freed, what comes next is a *wave*, of which nobody knows how high it will be. It is treated
-//! as an iteration of which nothing is known: no two such waves grow side by side.
+//! anything: with marks from an optimizer's hook the first one comes at the end of the first step.
+//! So what is allocated by guess is not taken to persist before an iteration has ended with it; and
+//! once something has been freed, what comes next is a *wave*, of which nobody knows how high it
+//! will be. It is treated as an iteration of which nothing is known: no two such waves grow side by
+//! side.
 //!
-//! Nobody knows either whether a wave ends. A job that never marks an iteration, or that has stopped in
-//! the middle of it, must not hold up others for ever. So all this *lapses* after a number of operations
-//! that no first step has, or when the job has done nothing for as long as the pool has patience. What it
-//! holds then is what it keeps, for good.
+//! Nobody knows either whether a wave ends. A job that never marks an iteration, or that has
+//! stopped in the middle of it, must not hold up others for ever. So all this *lapses* after a
+//! number of operations that no first step has, or when the job has done nothing for as long as the
+//! pool has patience. What it holds then is what it keeps, for good.
 
+use crate::types::tuning::FIRST_WAVE;
 use crate::types::units::Progress;
-
-/// The first step of a job has fewer operations.
-const MOST_OPERATIONS: Progress = Progress::new(1 << 16);
 
 /// What a job has allocated before its first iteration.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,9 +66,10 @@ impl FirstWave {
         !self.lapsed && (self.base.is_some() || self.guessed > 0)
     }
 
-    /// Looks at a job that has come so far, and may stand still. Whether all this has lapsed just now.
+    /// Looks at a job that has come so far, and may stand still. Whether all this has lapsed just
+    /// now.
     pub(crate) fn look(&mut self, progress: Progress, still: bool) -> bool {
-        self.lapsed |= self.is_open() && (still || progress >= MOST_OPERATIONS);
+        self.lapsed |= self.is_open() && (still || progress >= FIRST_WAVE);
         self.lapsed
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use super::account::Account;
+use super::fairness::Bypasses;
 use super::run::Phase;
 use crate::learn::predictor::{Peak, Predictor, Rollback};
 use crate::learn::signature::{Mark, Signature};
@@ -44,7 +45,7 @@ impl Ledger {
                 self.check_fits(job)?;
                 self.set_phase(job, Phase::Waiting(None));
                 if let Some(account) = self.accounts.get_mut(&job) {
-                    account.bypassed = 0;
+                    account.bypassed = Bypasses::default();
                 }
                 self.waiting.push_back(job);
                 self.told = None;
@@ -82,16 +83,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// Iterations of a job are to be placed as planned, which takes at most so much. Refused while one runs,
-    /// and if that is more than they have held without the plan.
+    /// Iterations of a job are to be placed as planned, which takes at most so much. Refused while
+    /// one runs, and if that is more than they have held without the plan.
     pub(crate) fn replan(&mut self, job: JobKey, peak: &Peak) -> bool {
         let account = self.accounts.get_mut(&job).filter(|account| !account.is_running());
         account.is_some_and(|account| account.predictor.replan(peak))
     }
 
-    /// A running iteration has made its allocations up to a mark. What is expected of it
-    /// may be something else since; then what others were refused because of it they may get. What raises its claim counts
-    /// only if all running iterations can still finish in some order; else it stays what was promised.
+    /// A running iteration has made its allocations up to a mark. What is expected of it may be
+    /// something else since; then what others were refused because of it they may get. What raises
+    /// its claim counts only if all running iterations can still finish in some order; else it
+    /// stays what was promised.
     pub(crate) fn recognise(&mut self, job: JobKey, mark: Mark) {
         self.expect_else(job, |predictor| predictor.recognise(mark));
     }
@@ -138,14 +140,15 @@ impl Ledger {
         self.admit();
     }
 
-    /// Refuses a job whose iterations are known not to fit. One whose iterations vary may try, alone.
+    /// Refuses a job whose iterations are known not to fit. One whose iterations vary may try,
+    /// alone.
     fn check_fits(&self, job: JobKey) -> Result<(), BeginError> {
         let Some(account) = self.accounts.get(&job) else { return Ok(()) };
         let varies = account.iterations > 0 && !account.predictor.is_settled();
         let bytes = |regions: u32| self.bytes(regions.into());
         let claim = account.predictor.profile().map_or(0, |profile| profile.claim().value());
-        // The profile has the most of the last two; and of what has come to persist lately it may have some
-        // among the iteration's own still.
+        // The profile has the most of the last two; and of what has come to persist lately it may
+        // have some among the iteration's own still.
         let surely = account.surely().unwrap_or(u32::MAX);
         let peak = account.persistent().saturating_add(claim).min(surely);
         let name = || account.name.clone();

@@ -1,4 +1,5 @@
-//! Leases: whether a growing arena may have its pages backed now, and what the device has to do for it.
+//! Leases: whether a growing arena may have its pages backed now, and what the device has to do for
+//! it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,8 +25,8 @@ pub(crate) enum Denied {
     BeyondCap(Shortage, Bytes),
 }
 
-/// What the device has to do before the regions of a granted lease can be used. The pages in question are
-/// pinned until the order is [settled](Ledger::settle).
+/// What the device has to do before the regions of a granted lease can be used. The pages in
+/// question are pinned until the order is [settled](Ledger::settle).
 #[derive(Default)]
 pub(crate) struct WorkOrder {
     /// Mappings that have to go first, in the order of their places.
@@ -68,8 +69,8 @@ fn of(asked: Option<(JobKey, Growth)>, job: JobKey) -> Growth {
 
 impl Ledger {
     /// Leases regions for the pages if budget and safety allow. The books say so from then on; what
-    /// is not mapped yet the device still has to map, as the order says. Only the `last` try in a row may
-    /// find that no waiting helps.
+    /// is not mapped yet the device still has to map, as the order says. Only the `last` try in a
+    /// row may find that no waiting helps.
     pub(crate) fn lease(
         &mut self,
         job: JobKey,
@@ -97,8 +98,8 @@ impl Ledger {
         Err(self.refusal(job, want).unwrap_or_else(|| self.deny(job, want, last, now)))
     }
 
-    /// A job that has run no iteration yet asks for something of which nothing is known: it may be one of
-    /// a wave.
+    /// A job that has run no iteration yet asks for something of which nothing is known: it may be
+    /// one of a wave.
     fn note_first_wave(&mut self, job: JobKey, want: &Want) {
         if want.told != (Told::Guessed { wave: true }) {
             return;
@@ -130,8 +131,8 @@ impl Ledger {
         order
     }
 
-    /// What the device has to do for a lease: pins the pages that are mapped for it, and those that have to
-    /// be unmapped.
+    /// What the device has to do for a lease: pins the pages that are mapped for it, and those that
+    /// have to be unmapped.
     fn order(&mut self, job: JobKey, zone: Zone, backings: &[Backing]) -> WorkOrder {
         let mut order = WorkOrder::default();
         for backing in backings.iter().filter(|backing| !backing.mapped) {
@@ -150,7 +151,8 @@ impl Ledger {
         order
     }
 
-    /// The device has carried out a work order, so far; unless that was all of it the lease is taken back.
+    /// The device has carried out a work order, so far; unless that was all of it the lease is
+    /// taken back.
     pub(crate) fn settle(
         &mut self,
         job: JobKey,
@@ -175,9 +177,9 @@ impl Ledger {
         self.unpin(&order.pinned);
     }
 
-    /// The banker's test with what `job` asks for granted to it: passed by what is within its floor, which is
-    /// kept free for it in every state. In a state from which not all can finish
-    /// as it is (a job has left behind more than it ever had), whoever can still does, and nothing is
+    /// The banker's test with what `job` asks for granted to it: passed by what is within its
+    /// floor, which is kept free for it in every state. In a state from which not all can finish as
+    /// it is (a job has left behind more than it ever had), whoever can still does, and nothing is
     /// granted that would keep it from that.
     fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
         if self.is_safe_with(Some((job, growth)), 0) || self.is_within_floor(job, growth) {
@@ -205,8 +207,8 @@ impl Ledger {
         free.map_or_else(Vec::new, |free| can_finish(free, &mut self.claims).collect())
     }
 
-    /// Whether every running iteration can finish in some order if what is asked for is granted, and
-    /// `floor` regions are reserved for somebody else.
+    /// Whether every running iteration can finish in some order if what is asked for is granted,
+    /// and `floor` regions are reserved for somebody else.
     pub(super) fn is_safe_with(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> bool {
         // Alone, what a job may still take is never more than what is left beside what is reserved.
         if self.accounts.len() == 1
@@ -219,13 +221,14 @@ impl Ledger {
         self.limit.checked_sub(reserved).is_some_and(|free| is_safe(free, &mut self.claims))
     }
 
-    /// Fills the scratch with the claims of the running iterations, as if what is asked for were granted
-    /// and `floor` regions reserved for somebody else. What nobody else can have then, of all jobs and of
-    /// the floor.
+    /// Fills the scratch with the claims of the running iterations, as if what is asked for were
+    /// granted and `floor` regions reserved for somebody else. What nobody else can have then, of
+    /// all jobs and of the floor.
     ///
-    /// What a claim can come to at most is what the others do not keep. What a job is about to keep more
-    /// does not count there: it has to wait for an iteration of which nothing is known. But it does not
-    /// wait for what comes before a first iteration, of which nobody knows whether it is one.
+    /// What a claim can come to at most is what the others do not keep. What a job is about to keep
+    /// more does not count there: it has to wait for an iteration of which nothing is known. But it
+    /// does not wait for what comes before a first iteration, of which nobody knows whether it is
+    /// one.
     pub(super) fn lay_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> u32 {
         let (mut kept, mut surely, mut reserved) = (floor, floor, floor);
         self.stakes.clear();
@@ -253,8 +256,8 @@ impl Ledger {
         reserved
     }
 
-    /// Charges the job for what it gets. Another of its threads may still wait for memory that it was
-    /// denied.
+    /// Charges the job for what it gets. Another of its threads may still wait for memory that it
+    /// was denied.
     fn book(&mut self, job: JobKey, want: &Want, backings: &[Backing], now: Ticks) {
         let zone = want.zone;
         for backing in backings {
@@ -282,8 +285,8 @@ impl Ledger {
         self.wake |= core::mem::take(&mut account.denied);
     }
 
-    /// The device could not do its part: takes the lease back. No work uses the regions yet, but for
-    /// those that were draining; they drain again.
+    /// The device could not do its part: takes the lease back. No work uses the regions yet, but
+    /// for those that were draining; they drain again.
     fn revoke(&mut self, job: JobKey, zone: Zone, backings: &[Backing], now: Ticks) {
         for backing in backings {
             let state = self.revoked(job, zone, backing);

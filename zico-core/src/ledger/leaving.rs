@@ -33,8 +33,8 @@ impl Departed {
 }
 
 impl Ledger {
-    /// The job leaves, and is to give up all it has: [`leave_pages`](Self::leave_pages). The account stays
-    /// until the device has completed that. Whether it had not left before.
+    /// The job leaves, and is to give up all it has: [`leave_pages`](Self::leave_pages). The
+    /// account stays until the device has completed that. Whether it had not left before.
     pub(crate) fn leave(&mut self, job: JobKey, now: Ticks) -> bool {
         let Some(account) = self.accounts.get_mut(&job).filter(|account| !account.gone) else {
             return false;
@@ -50,8 +50,8 @@ impl Ledger {
         true
     }
 
-    /// A job that has left gives up some of its pages, those from one on. Where to go on, if there are
-    /// more.
+    /// A job that has left gives up some of its pages, those from one on. Where to go on, if there
+    /// are more.
     pub(crate) fn leave_pages(&mut self, job: JobKey, from: (usize, u64)) -> Option<(usize, u64)> {
         let (mut zone, mut page) = from;
         for _ in 0..AT_A_TIME {
@@ -106,7 +106,8 @@ impl Ledger {
         }
     }
 
-    /// So many arenas have been dealt with; those that could not be cleared up come back for the next time.
+    /// So many arenas have been dealt with; those that could not be cleared up come back for the
+    /// next time.
     pub(crate) fn cleared(&mut self, count: usize, left: Vec<Departed>) {
         if count == 0 {
             return;

@@ -1,10 +1,10 @@
 //! The pool's books: who has which region, who runs, who waits. Pure state behind one lock.
 //!
-//! The ledger knows no device: memory, mappings and fences are numbers here. It answers a request for
-//! memory with a [`WorkOrder`] that says what the device has to do; the [executor](crate::executor)
-//! carries it out without the lock, and [settles](Ledger::settle) what has been done. Whenever something
-//! has changed that a waiting job may have waited for, the ledger notes that it has to be woken; whoever
-//! lets go of the lock does so ([`Ledger::take_wake`]).
+//! The ledger knows no device: memory, mappings and fences are numbers here. It answers a request
+//! for memory with a [`WorkOrder`] that says what the device has to do; the
+//! [executor](crate::executor) carries it out without the lock, and [settles](Ledger::settle) what
+//! has been done. Whenever something has changed that a waiting job may have waited for, the ledger
+//! notes that it has to be woken; whoever lets go of the lock does so ([`Ledger::take_wake`]).
 //!
 //! | file | what it keeps or decides |
 //! |---|---|
@@ -27,6 +27,7 @@ mod admission;
 mod banker;
 mod budget;
 mod denial;
+mod fairness;
 mod fences;
 mod first_wave;
 mod iteration;
@@ -44,6 +45,7 @@ mod run;
 mod shortage;
 mod waits;
 
+pub(crate) use crate::types::tuning::AT_A_TIME;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -67,10 +69,6 @@ pub(crate) use lease::{Denied, Done, WorkOrder};
 pub(crate) use leaving::Departed;
 pub(crate) use region::Place;
 pub(crate) use retire::{Excess, Retired};
-
-/// The most regions or pages that are looked at while the lock is held, where a call has to do with any
-/// number of them.
-pub(crate) const AT_A_TIME: usize = 1024;
 
 /// A region is mapped at a place.
 pub(crate) type Mapped = (Place, usize);
@@ -118,7 +116,8 @@ pub(crate) struct Ledger {
     /// Pages whose mappings are being changed, and whether somebody was refused because of that.
     pinned: u32,
     refused_pinned: bool,
-    /// The epoch in which those who wait were told that nothing can go on, if nobody has gone on since.
+    /// The epoch in which those who wait were told that nothing can go on, if nobody has gone on
+    /// since.
     told: Option<u64>,
     /// Those who wait are to be told of something that has changed.
     wake: bool,
@@ -167,7 +166,8 @@ impl Ledger {
         core::mem::take(&mut self.wake)
     }
 
-    /// Something has changed that lets a denied request be granted, maybe: those who wait ask again.
+    /// Something has changed that lets a denied request be granted, maybe: those who wait ask
+    /// again.
     pub(crate) fn notify(&mut self) {
         self.epoch += 1;
         self.wake = true;

@@ -1,8 +1,9 @@
 //! Pages whose mappings are being changed.
 //!
-//! Mappings are changed without the ledger's lock. Meanwhile the pages in question are *pinned* in the
-//! books: nobody else leases them, or takes a mapping away from them, and a job that leaves keeps its
-//! address ranges until its pins are gone. Whoever is refused because of a pin is woken when it goes.
+//! Mappings are changed without the ledger's lock. Meanwhile the pages in question are *pinned* in
+//! the books: nobody else leases them, or takes a mapping away from them, and a job that leaves
+//! keeps its address ranges until its pins are gone. Whoever is refused because of a pin is woken
+//! when it goes.
 
 use alloc::vec::Vec;
 
@@ -48,7 +49,8 @@ impl Ledger {
         self.hand_over != HandOver::Isolated || self.is_unpinned(region)
     }
 
-    /// Whether the pages of all mappings of a region are those of jobs that are there, and not pinned.
+    /// Whether the pages of all mappings of a region are those of jobs that are there, and not
+    /// pinned.
     pub(super) fn is_unpinned(&self, region: &Region) -> bool {
         region.mappings.iter().all(|mapping| {
             let page = self.pages(mapping.place).map(|pages| pages.page(mapping.place.page));

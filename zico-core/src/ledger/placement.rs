@@ -1,34 +1,30 @@
 //! Which regions back the pages of a lease.
 //!
-//! A page that gets the region that is mapped there needs no device call. For the others regions are looked
-//! for in this order:
+//! A page that gets the region that is mapped there needs no device call. For the others regions
+//! are looked for in this order:
 //!
 //! 1. free ones that the job had last, or nobody who is there;
-//! 2. its own that the device has yet to pass: its work runs in order, so it may have them back at once;
+//! 2. its own that the device has yet to pass: its work runs in order, so it may have them back at
+//!    once;
 //! 3. such as have no memory yet;
 //! 4. free ones that other jobs had last, which will want them again.
 //!
-//! So memory is created for a job only when it uses all that it has: it never holds more than what it has
-//! leased at its peak, however far the device is behind.
+//! So memory is created for a job only when it uses all that it has: it never holds more than what
+//! it has leased at its peak, however far the device is behind.
 //!
-//! Of the free ones those are taken that will not have to be changed again: pages that are never in use at
-//! the same time can share a region ([`Usage`](super::pages::Usage) tells), which is colouring an interval
-//! graph greedily; and a region that other jobs use for less of their time is less likely to be taken when
-//! it is needed. When the budget has room for all, each job settles on regions of its own and no page
-//! is ever mapped anew.
+//! Of the free ones those are taken that will not have to be changed again: pages that are never in
+//! use at the same time can share a region ([`Usage`](super::pages::Usage) tells), which is
+//! colouring an interval graph greedily; and a region that other jobs use for less of their time is
+//! less likely to be taken when it is needed. When the budget has room for all, each job settles on
+//! regions of its own and no page is ever mapped anew.
 
 use alloc::vec::Vec;
 
 use super::Ledger;
 use super::region::{RegionTable, State};
 use crate::types::JobKey;
+use crate::types::tuning::{REGIONS_COMPARED, SORTS_OF_PAGES};
 use crate::types::want::Want;
-
-/// Beside as many as there are pages, the most free regions that are looked at for the best.
-const LOOKED_AT: usize = 64;
-
-/// So many sorts of pages, by when they are in use, are looked at apart.
-const MOST_SORTS: usize = 64;
 
 /// One page of a grant.
 #[derive(Clone, Copy)]
@@ -94,9 +90,9 @@ impl Chosen {
 type Missing = (u64, u64);
 
 impl Ledger {
-    /// Chooses a region for each page. Whether there are enough that can be had without
-    /// waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each
-    /// of at most 64 sorts of pages that are in use at different times: no matter how many regions there are.
+    /// Chooses a region for each page. Whether there are enough that can be had without waiting on
+    /// the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each of at most
+    /// 64 sorts of pages that are in use at different times: no matter how many regions there are.
     pub(super) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
         let mut chosen = core::mem::take(&mut self.chosen);
         backings.clear();
@@ -127,8 +123,8 @@ impl Ledger {
         missing.is_empty()
     }
 
-    /// Gives the pages the regions that are mapped there, as far as they can be had. The other pages; none
-    /// if one of them cannot be mapped anew just now.
+    /// Gives the pages the regions that are mapped there, as far as they can be had. The other
+    /// pages; none if one of them cannot be mapped anew just now.
     fn choose_mapped(
         &self,
         job: JobKey,
@@ -162,10 +158,10 @@ impl Ledger {
         Some(missing)
     }
 
-    /// Gives the missing pages, which are in order of their parts, the regions of a supply that suit them best,
-    /// as far as there are any. Pages that are in use in the same parts of an iteration are looked at
-    /// together; where there are very many sorts of them, the last as one. Of a large supply not all is
-    /// looked at.
+    /// Gives the missing pages, which are in order of their parts, the regions of a supply that
+    /// suit them best, as far as there are any. Pages that are in use in the same parts of an
+    /// iteration are looked at together; where there are very many sorts of them, the last as one.
+    /// Of a large supply not all is looked at.
     fn choose_free<'a, I: Iterator<Item = usize>>(
         &'a self,
         job: JobKey,
@@ -179,7 +175,7 @@ impl Ledger {
             sorts += 1;
             let parts = rest[0].1;
             let alike = rest.partition_point(|&(_, other)| other == parts);
-            let alike = if sorts < MOST_SORTS { alike } else { rest.len() };
+            let alike = if sorts < SORTS_OF_PAGES { alike } else { rest.len() };
             let (pages, others) = rest.split_at(alike);
             let got = self.best_of(supply(&self.regions), job, pages, backings, chosen);
             left.extend_from_slice(&pages[got..]);
@@ -188,7 +184,8 @@ impl Ledger {
         *missing = left;
     }
 
-    /// Gives pages that are in use at the same time the best regions of a supply, and says how many.
+    /// Gives pages that are in use at the same time the best regions of a supply, and says how
+    /// many.
     fn best_of(
         &self,
         supply: impl Iterator<Item = usize>,
@@ -205,7 +202,7 @@ impl Ledger {
                 Candidate { clash: (own & parts).count_ones(), others, region }
             })
         };
-        let some = supply.filter_map(candidate).take(pages.len().saturating_add(LOOKED_AT));
+        let some = supply.filter_map(candidate).take(pages.len().saturating_add(REGIONS_COMPARED));
         let mut best: Vec<Candidate> = some.collect();
         if pages.len() < best.len() {
             best.select_nth_unstable(pages.len());
@@ -218,9 +215,10 @@ impl Ledger {
         got
     }
 
-    /// Gives the missing pages regions that the job itself has given up and that the device has yet to pass,
-    /// at whatever page: its work runs in order. The last first, so that those that are to pass sooner become
-    /// free for others. O(pages), and what has been taken back since it was given up is looked at once.
+    /// Gives the missing pages regions that the job itself has given up and that the device has yet
+    /// to pass, at whatever page: its work runs in order. The last first, so that those that are to
+    /// pass sooner become free for others. O(pages), and what has been taken back since it was
+    /// given up is looked at once.
     fn choose_own_draining(
         &mut self,
         job: JobKey,

@@ -1,15 +1,14 @@
-//! The admission queue: what the policy is shown, and the order in which it is asked about those who wait.
+//! The admission queue: what the policy is shown, and the order in which it is asked about those
+//! who wait.
 
 use alloc::vec::Vec;
 
 use super::Ledger;
+use super::fairness::Bypasses;
 use crate::policy::{Policy, Tenant, Verdict, View};
 use crate::types::JobKey;
 use crate::types::report::Activity;
 use crate::types::units::{Regions, Ticks};
-
-/// A waiting job is bypassed by so many that have asked later, and by no more.
-pub(super) const MOST_BYPASSES: u32 = 16;
 
 /// One who waits.
 #[derive(Clone, Copy)]
@@ -19,7 +18,7 @@ pub(super) struct Waiter {
     /// Its place in the order of asking.
     pub(super) arrival: usize,
     /// How often a job that asked later was put before it.
-    pub(super) bypassed: u32,
+    pub(super) bypassed: Bypasses,
     /// What the policy says of it.
     pub(super) verdict: Verdict,
     /// What keeps it from starting, whatever the policy says.
@@ -31,7 +30,8 @@ pub(super) struct Waiter {
 pub(super) enum Obstacle {
     /// An iteration that runs has to end first. Nothing starts that would delay this one.
     Running,
-    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for how long.
+    /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for
+    /// how long.
     Leftovers,
 }
 
@@ -56,7 +56,8 @@ impl Queue {
             self.jobs.push(account.tenant());
         }
         for (arrival, key) in ledger.waiting.iter().enumerate() {
-            let bypassed = ledger.accounts.get(key).map_or(0, |account| account.bypassed);
+            let bypassed =
+                ledger.accounts.get(key).map_or_else(Bypasses::default, |account| account.bypassed);
             if let Ok(job) = self.keys.binary_search(key) {
                 let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
                 self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle });
@@ -65,8 +66,8 @@ impl Queue {
     }
 
     /// The one to start next: the first waiter, or one behind it that does not delay it. O(waiting)
-    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for what
-    /// holds a waiter up.
+    /// decisions, as many again if the policy is to be asked `anew`: something has changed but for
+    /// what holds a waiter up.
     pub(super) fn choose(
         &mut self,
         policy: &mut dyn Policy,
@@ -91,20 +92,16 @@ impl Queue {
         })
     }
 
-    /// Whoever has been passed over too often goes first, then the priorities count, then the policy,
-    /// then who has asked first.
+    /// Whoever has been passed over too often goes first, then the priorities count, then the
+    /// policy, then who has asked first.
     fn sort(&mut self, policy: &dyn Policy) {
         let jobs = &self.jobs;
         self.waiters.sort_unstable_by(|one, other| {
-            let overdue = |waiter: &Waiter| waiter.bypassed >= MOST_BYPASSES;
             let by_rank = || {
                 let (a, b) = (&jobs[one.job], &jobs[other.job]);
                 b.priority.cmp(&a.priority).then_with(|| policy.order(a, b))
             };
-            let ranked = match (overdue(one), overdue(other)) {
-                (false, false) => by_rank(),
-                (one, other) => other.cmp(&one),
-            };
+            let ranked = one.bypassed.order(other.bypassed).unwrap_or_else(by_rank);
             ranked.then(one.arrival.cmp(&other.arrival))
         });
     }
@@ -120,15 +117,15 @@ impl Queue {
         (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
     }
 
-    /// The waiter at a place in the queue runs now. It has passed over those who asked before it, if
-    /// it was the order that put it before them. One that was let start because it delays nobody has
-    /// passed nobody over.
+    /// The waiter at a place in the queue runs now. It has passed over those who asked before it,
+    /// if it was the order that put it before them. One that was let start because it delays nobody
+    /// has passed nobody over.
     pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
         if place == 0 {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
-            earlier.for_each(|other| other.bypassed = other.bypassed.saturating_add(1));
+            earlier.for_each(|other| other.bypassed.add());
         }
     }
 

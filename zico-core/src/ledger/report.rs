@@ -5,8 +5,7 @@ use super::account::Account;
 use crate::learn::profile::Profile;
 use crate::types::JobId;
 use crate::types::JobKey;
-use crate::types::report::{BudgetStatus, JobSnapshot, Snapshot};
-use crate::types::stats::Stats;
+use crate::types::report::{BudgetStatus, Holder, JobSnapshot, Snapshot};
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Regions};
 
@@ -40,15 +39,23 @@ impl Ledger {
     fn job_of(&self, job: JobKey, account: &Account) -> JobSnapshot {
         let region = self.region();
         JobSnapshot {
-            id: JobId(job),
             name: account.name.clone(),
             activity: account.activity(),
             held: account.held(region),
-            stats: account.stats(Stats::default(), region),
-            stranded: Bytes::ZERO,
-            largest_free: Bytes::ZERO,
+            stats: account.stats(region),
             iterations: account.iterations,
             claim: account.ahead().map(|ahead| Regions::new(ahead).bytes(region)),
+            ..JobSnapshot::gone(JobId(job))
+        }
+    }
+
+    /// A job and what is charged to it.
+    pub(super) fn holder(&self, (&job, account): (&JobKey, &Account)) -> Holder {
+        Holder {
+            id: JobId(job),
+            job: account.name.clone(),
+            activity: account.activity(),
+            held: account.held(self.region()),
         }
     }
 

@@ -38,8 +38,8 @@ impl Ledger {
         }
     }
 
-    /// Some free regions that have memory, with how much of the time they are in use. Where to go on, if
-    /// there are more. Addresses of a job that has left are cleared up first.
+    /// Some free regions that have memory, with how much of the time they are in use. Where to go
+    /// on, if there are more. Addresses of a job that has left are cleared up first.
     pub(crate) fn idle_from(&self, from: usize, found: &mut Vec<(u32, usize)>) -> Option<usize> {
         let mut idle = self.regions.idle(from);
         for region in idle.by_ref().take(AT_A_TIME) {
@@ -52,7 +52,8 @@ impl Ledger {
         idle.next()
     }
 
-    /// Takes regions out of use, of those that are still free and have memory, while there is an excess.
+    /// Takes regions out of use, of those that are still free and have memory, while there is an
+    /// excess.
     pub(crate) fn retire(&mut self, some: &[usize], excess: Excess) -> Vec<Retired> {
         let mut retired = Vec::new();
         for &region in some {

@@ -1,5 +1,6 @@
 //! A job's iteration as it runs: whether it may start, how far it has come, what it waits for.
 
+use super::fairness::Bypasses;
 use crate::learn::profile::Recorder;
 use crate::types::units::{Progress, Ticks};
 
@@ -51,5 +52,5 @@ pub(super) struct Stall {
     /// How far the job had come. One that has come further does without.
     pub(super) at: Progress,
     /// Iterations of other jobs that have begun since.
-    pub(super) bypassed: u32,
+    pub(super) bypassed: Bypasses,
 }

@@ -5,7 +5,8 @@ use alloc::boxed::Box;
 use super::Ledger;
 use super::account::Account;
 use crate::types::JobKey;
-use crate::types::error::{Holder, OutOfMemory, Shortage};
+use crate::types::error::{OutOfMemory, Shortage};
+use crate::types::report::Holder;
 use crate::types::units::Bytes;
 
 impl Ledger {
@@ -38,10 +39,8 @@ impl Ledger {
         pages: u64,
         missing: u64,
     ) -> Box<OutOfMemory> {
-        let region = self.region();
-        let holder =
-            |account: &Account| Holder { job: account.name.clone(), held: account.held(region) };
-        let mut holders: alloc::vec::Vec<Holder> = self.accounts.values().map(holder).collect();
+        let holders = self.accounts.iter().map(|account| self.holder(account));
+        let mut holders: alloc::vec::Vec<Holder> = holders.collect();
         holders.retain(|holder| !holder.held.total().is_zero());
         holders.sort_by_key(|holder| core::cmp::Reverse(holder.held.total()));
         Box::new(OutOfMemory {

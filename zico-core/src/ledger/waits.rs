@@ -7,8 +7,9 @@ use super::account::Account;
 use super::run::Phase;
 use crate::types::JobId;
 use crate::types::JobKey;
+use crate::types::report::Holder;
 use crate::types::units::Bytes;
-use crate::types::waits::{Awaited, Blocker, Waiting};
+use crate::types::waits::{Awaited, Waiting};
 
 impl Ledger {
     /// The jobs that wait, in the order in which they joined.
@@ -25,16 +26,9 @@ impl Ledger {
                 other.is_running() || other.holds_leftovers() || other.draining > 0
             };
             let others = self.accounts.iter().filter(|&(&other, _)| other != key);
-            let mut blockers: Vec<Blocker> = others
-                .filter(|(_, other)| holds(other))
-                .map(|(&other, account)| Blocker {
-                    id: JobId(other),
-                    job: account.name.clone(),
-                    activity: account.activity(),
-                    held: bytes(account.charged()),
-                })
-                .collect();
-            blockers.sort_by_key(|blocker| core::cmp::Reverse(blocker.held));
+            let mut blockers: Vec<Holder> =
+                others.filter(|(_, other)| holds(other)).map(|other| self.holder(other)).collect();
+            blockers.sort_by_key(|blocker| core::cmp::Reverse(blocker.held.total()));
             Some(Waiting { id: JobId(key), job: account.name.clone(), awaited, blockers })
         };
         self.accounts.iter().filter_map(waiting).collect()

@@ -1,18 +1,18 @@
 //! When an iteration may start: the sharing decision.
 //!
-//! A [`Policy`] is shown all jobs and one candidate that waits to start an iteration (a [`View`]), and
-//! says whether it may. Whatever it says, the pool's own rules lie beneath: the budget is never
-//! exceeded, no lease is granted that could leave every job waiting, floors and caps are kept, and a
-//! job that waits is not passed over for ever. With nothing running nobody is asked: the candidate
-//! starts.
+//! A [`Policy`] is shown all jobs and one candidate that waits to start an iteration (a [`View`]),
+//! and says whether it may. Whatever it says, the pool's own rules lie beneath: the budget is never
+//! exceeded, no lease is granted that could leave every job waiting, floors and caps are kept, and
+//! a job that waits is not passed over for ever. With nothing running nobody is asked: the
+//! candidate starts.
 //!
 //! | policy | starts an iteration | from |
 //! |---|---|---|
 //! | [`TimeShift`] | at the first moment from which all waves fit, the lightest first (the default) | Zico, section 5 |
 //! | [`TickTock`] | while all others are in their backward pass | Zico's artifact |
 //!
-//! An iteration of which nothing is known yet, neither from an earlier one nor from what the job has
-//! [declared](crate::JobConfig::declare), runs alone where a policy looks at profiles.
+//! An iteration of which nothing is known yet, neither from an earlier one nor from what the job
+//! has [declared](crate::JobConfig::declare), runs alone where a policy looks at profiles.
 
 mod tick_tock;
 mod time_shift;
@@ -130,9 +130,9 @@ pub enum Verdict {
     /// It may start when the running iterations have come this much further, as far as their
     /// profiles tell.
     After(Ticks),
-    /// Not now, and the policy does not know when: it is asked again when the running iterations have
-    /// come this much further. Nothing starts before the candidate meanwhile, as nothing shows that
-    /// it would not be delayed.
+    /// Not now, and the policy does not know when: it is asked again when the running iterations
+    /// have come this much further. Nothing starts before the candidate meanwhile, as nothing shows
+    /// that it would not be delayed.
     AskAgain(Ticks),
     /// It has to wait until a running iteration has ended.
     AfterAnEnd,
@@ -186,9 +186,9 @@ pub trait Policy: Send {
     /// Whether the candidate may start now. Asked only while an iteration of another job runs.
     fn decide(&mut self, view: &View<'_>) -> Verdict;
 
-    /// Which of two waiting jobs is asked first, where their priorities are the same. Where this says
-    /// neither it is the one that has waited longer. Whatever it says, no job is passed over by more
-    /// than [16](crate::Job::begin) others.
+    /// Which of two waiting jobs is asked first, where their priorities are the same. Where this
+    /// says neither it is the one that has waited longer. Whatever it says, no job is passed over
+    /// by more than [16](crate::Job::begin) others.
     fn order(&self, _one: &Tenant, _other: &Tenant) -> Ordering {
         Ordering::Equal
     }

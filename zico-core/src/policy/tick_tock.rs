@@ -5,9 +5,10 @@ use crate::types::units::Ticks;
 /// profile peaks.
 ///
 /// "TickTock", a baseline in the artifact of Zico (Lim et al., ATC 2021; `coordinator`): forward of
-/// one beside backward of the other. It does not look at how much memory there is, so iterations may
-/// stall for memory. A candidate of which nothing is known may start in the others' backward passes as
-/// well (Zico's first alignment); beside an iteration of which nothing is known nothing starts.
+/// one beside backward of the other. It does not look at how much memory there is, so iterations
+/// may stall for memory. A candidate of which nothing is known may start in the others' backward
+/// passes as well (Zico's first alignment); beside an iteration of which nothing is known nothing
+/// starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TickTock;
 

@@ -1,13 +1,11 @@
 //! What a job asks for, and the handle of what it gets.
 
+pub(crate) use crate::types::tuning::GRANULE;
 use core::fmt;
 
 use crate::types::lifetime::Lifetime;
 use crate::types::units::{Addr, Bytes};
 use crate::types::zone::Zone;
-
-/// Every block's size is rounded up to a multiple of this, and every address is one.
-pub(crate) const GRANULE: u64 = 512;
 
 /// Where a block is in its arena or plan, by number. It stays the same while the block lives.
 pub(crate) type Slot = u32;
@@ -60,8 +58,9 @@ impl Request {
 }
 
 /// A live allocation: where it is and how large. A plain handle; freeing it twice is an error.
-// Two words of 128 bits, where five fields would be as long: two are passed and returned in registers, more
-// of them in memory, in parts that whoever reads them at once as a whole has to wait for.
+// Two words of 128 bits, where five fields would be as long: two are passed and returned in
+// registers, more of them in memory, in parts that whoever reads them at once as a whole has to
+// wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The address, and the bytes above it.

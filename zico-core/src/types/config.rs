@@ -20,7 +20,8 @@ pub enum HandOver {
     Isolated,
 }
 
-/// A job that is to join, and on which terms. A name alone will do: `pool.join("resnet50", stream)`.
+/// A job that is to join, and on which terms. A name alone will do: `pool.join("resnet50",
+/// stream)`.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobConfig {
@@ -33,8 +34,8 @@ pub struct JobConfig {
 }
 
 impl JobConfig {
-    /// A job of this name: priority 0, no floor, no cap, nothing declared. One with no name is called
-    /// "job" and the number by which it joins.
+    /// A job of this name: priority 0, no floor, no cap, nothing declared. One with no name is
+    /// called "job" and the number by which it joins.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
@@ -47,8 +48,8 @@ impl JobConfig {
         self
     }
 
-    /// Of the jobs that wait to start an iteration those with a higher priority go first, but no job
-    /// is passed over for ever ([`Job::begin`](crate::Job::begin)).
+    /// Of the jobs that wait to start an iteration those with a higher priority go first, but no
+    /// job is passed over for ever ([`Job::begin`](crate::Job::begin)).
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
@@ -82,9 +83,9 @@ impl JobConfig {
 
     /// No iteration is planned.
     ///
-    /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`] takes
-    /// the time to plan them: milliseconds for thousands of blocks, once for each kind of iteration. From
-    /// then on they have fixed addresses, packed more tightly than without.
+    /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`]
+    /// takes the time to plan them: milliseconds for thousands of blocks, once for each kind of
+    /// iteration. From then on they have fixed addresses, packed more tightly than without.
     ///
     /// [`Job::end`]: crate::Job::end
     #[must_use]

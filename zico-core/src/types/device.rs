@@ -12,17 +12,6 @@ use core::fmt;
 
 use crate::types::units::{Addr, Bytes, Ticks};
 
-bitflags::bitflags! {
-    /// What a device can do.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Features: u32 {
-        /// One physical allocation may be mapped at several addresses at a time, as with CUDA's virtual
-        /// memory management. A pool needs it: a region stays mapped wherever it was, and comes back
-        /// there by book-keeping alone.
-        const ALIASES = 1;
-    }
-}
-
 /// The fixed properties of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,15 +20,13 @@ pub struct Caps {
     pub granularity: Bytes,
     /// The physical memory that the device has. A budget can never be larger.
     pub capacity: Bytes,
-    /// What it can do.
-    pub features: Features,
 }
 
 impl Caps {
     /// The properties of a device with `capacity` bytes of memory in units of `granularity`.
     #[must_use]
-    pub const fn new(granularity: Bytes, capacity: Bytes, features: Features) -> Self {
-        Self { granularity, capacity, features }
+    pub const fn new(granularity: Bytes, capacity: Bytes) -> Self {
+        Self { granularity, capacity }
     }
 }
 
@@ -94,8 +81,9 @@ pub enum Passed {
 /// # Contract
 ///
 /// * Physical memory ([`create`](Self::create)) is reachable only where it is mapped. An address
-///   has at most one mapping; a piece of memory may have several where the device has
-///   [`Features::ALIASES`].
+///   has at most one mapping; a piece of memory may have several at a time, as with CUDA's virtual
+///   memory management: a region stays mapped wherever it was, and comes back there by book-keeping
+///   alone.
 /// * Work is enqueued on streams and runs in order within one. An event recorded on a stream has
 ///   passed once all work enqueued on that stream *before* it has finished.
 /// * A range lies within the addresses that [`Addr`] can hold, its end included.
@@ -120,8 +108,8 @@ pub trait Device: Send + Sync {
     /// The device's fixed properties.
     fn caps(&self) -> Caps;
 
-    /// The clock by which profiles are measured and iterations are timed, and by which others lose patience
-    /// with a job that does nothing: it goes on where the device is idle.
+    /// The clock by which profiles are measured and iterations are timed, and by which others lose
+    /// patience with a job that does nothing: it goes on where the device is idle.
     fn now(&self) -> Ticks;
 
     /// Reserves `len` bytes of addresses, starting at a multiple of `align`. `len` is a multiple of

@@ -11,6 +11,7 @@ pub(crate) mod pulse;
 pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod sync;
+pub(crate) mod tuning;
 pub(crate) mod units;
 pub(crate) mod waits;
 pub(crate) mod want;

@@ -5,12 +5,12 @@ use core::ops::Deref;
 use crate::types::sync::{Arc, AtomicU32, Ordering};
 use crate::types::units::Progress;
 
-/// What a job and the books share without a lock: the job's progress, how far it may come before
-/// a waiting job wants to be looked at again, and whether some of what it holds comes back by itself.
+/// What a job and the books share without a lock: the job's progress, how far it may come before a
+/// waiting job wants to be looked at again, and whether some of what it holds comes back by itself.
 ///
 /// Four words of four bytes, so that it can lie in memory that a broker's process shares with the
-/// job's. There the job's process writes all words but the second, which the broker writes; each side
-/// takes what it reads for a hint of the other's, and no promise of the pool depends on it.
+/// job's. There the job's process writes all words but the second, which the broker writes; each
+/// side takes what it reads for a hint of the other's, and no promise of the pool depends on it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pulse {
@@ -60,8 +60,8 @@ impl Pulse {
         Self { progress, watch, parked, begun }
     }
 
-    /// One more operation. Whether somebody waits for the job to have come this far. Only under the lock
-    /// of the job's memory: that is what makes a load and a store one step.
+    /// One more operation. Whether somebody waits for the job to have come this far. Only under the
+    /// lock of the job's memory: that is what makes a load and a store one step.
     #[inline]
     pub(crate) fn tick(&self) -> bool {
         // Progress counts up to its largest value and stays there.
@@ -116,7 +116,8 @@ impl Pulse {
         Reading { progress: self.progress(), parked, begun }
     }
 
-    /// Takes over what was read of a job's own pulse, if it is of the iteration that the books know.
+    /// Takes over what was read of a job's own pulse, if it is of the iteration that the books
+    /// know.
     pub(crate) fn take(&self, read: Reading) {
         let progress = if read.begun == self.begun.load(Ordering::Relaxed) {
             read.progress

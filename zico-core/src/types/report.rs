@@ -6,7 +6,7 @@ use core::fmt;
 use crate::types::JobId;
 use crate::types::stats::Stats;
 use crate::types::sync::Arc;
-use crate::types::units::{Bytes, Ticks};
+use crate::types::units::{Bytes, Progress, Ticks};
 
 /// What is charged to one job, in whole regions.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -55,7 +55,39 @@ pub enum Activity {
     Left,
 }
 
-/// One job in a [`Snapshot`].
+/// How a job's plans serve it.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Planning {
+    /// Kinds of iteration that are planned.
+    pub plans: usize,
+    /// Of the plan that was followed last: the end of its highest block.
+    pub height: Bytes,
+    /// The most bytes that its blocks come to at one moment. No plan is lower.
+    pub lower_bound: Bytes,
+    /// Allocations that were placed as planned.
+    pub placed: u64,
+    /// Iterations that were no longer as planned from some allocation on.
+    pub departed: u64,
+}
+
+/// A job that holds memory.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Which job.
+    pub id: JobId,
+    /// Its name.
+    pub job: Arc<str>,
+    /// What it does.
+    pub activity: Activity,
+    /// What is charged to it.
+    pub held: Held,
+}
+
+/// One job's figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -74,8 +106,12 @@ pub struct JobSnapshot {
     pub stranded: Bytes,
     /// The largest block that would fit in what it has leased.
     pub largest_free: Bytes,
+    /// How its plans serve it.
+    pub planning: Planning,
     /// Iterations that have ended.
     pub iterations: u64,
+    /// The allocations and frees of the running iteration so far.
+    pub progress: Progress,
     /// The most that its iteration is taken to hold from now to its end, beside what persists: what
     /// recent iterations took, and a margin of what they have exceeded that by. Between iterations:
     /// of the next one. None while nothing is known.
@@ -168,6 +204,23 @@ const COLUMNS: [&str; 9] = [
 ];
 
 impl JobSnapshot {
+    /// Of a job of which nothing is known: it has left.
+    pub(crate) fn gone(id: JobId) -> Self {
+        Self {
+            id,
+            name: "".into(),
+            activity: Activity::Left,
+            held: Held::default(),
+            stats: Stats::default(),
+            stranded: Bytes::ZERO,
+            largest_free: Bytes::ZERO,
+            planning: Planning::default(),
+            iterations: 0,
+            progress: Progress::ZERO,
+            claim: None,
+        }
+    }
+
     fn columns(&self) -> [Bytes; COLUMNS.len()] {
         let Held { persistent, iteration, transient, draining, peak, .. } = self.held;
         let (allocated, requested) = (self.stats.allocated.current, self.stats.requested.current);
@@ -184,8 +237,9 @@ pub enum Begin {
     /// The iteration has begun.
     Started,
     /// Not yet: ask again when the pool's generation has changed. The delay is what the profiles
-    /// promise, in time of the running iterations; none if it depends on when one ends, or on when a
-    /// job that is between iterations frees what it holds: [`Pool::waits`](crate::Pool::waits) says which.
+    /// promise, in time of the running iterations; none if it depends on when one ends, or on when
+    /// a job that is between iterations frees what it holds: [`Pool::waits`](crate::Pool::waits)
+    /// says which.
     Wait(Option<Ticks>),
 }
 

@@ -32,8 +32,8 @@ pub struct Stats {
     pub allocated: Counter,
     /// Allocated, or freed while other streams may still use it.
     pub active: Counter,
-    /// What is charged to the job for that, in whole regions: leased, or given up and not yet passed
-    /// by the device.
+    /// What is charged to the job for that, in whole regions: leased, or given up and not yet
+    /// passed by the device.
     pub reserved: Counter,
 }
 
@@ -52,7 +52,8 @@ pub struct LiveBlock {
     pub lifetime: Lifetime,
 }
 
-/// The blocks of a job that are live: while it runs what it has, and once it has left what it leaked.
+/// The blocks of a job that are live: while it runs what it has, and once it has left what it
+/// leaked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

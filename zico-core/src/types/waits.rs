@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::types::JobId;
-use crate::types::report::Activity;
+use crate::types::report::Holder;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
 
@@ -19,21 +19,6 @@ pub enum Awaited {
     Memory(Bytes),
 }
 
-/// A job that others wait for.
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Blocker {
-    /// Which job.
-    pub id: JobId,
-    /// Its name.
-    pub job: Arc<str>,
-    /// What it does.
-    pub activity: Activity,
-    /// What is charged to it.
-    pub held: Bytes,
-}
-
 /// A job that waits.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +30,10 @@ pub struct Waiting {
     pub job: Arc<str>,
     /// What it waits for.
     pub awaited: Awaited,
-    /// The other jobs that run an iteration, hold what they may still free, or have given up what the
-    /// device has yet to pass, the one that has most first. None where it is only its turn that it waits
-    /// for.
-    pub blockers: Vec<Blocker>,
+    /// The other jobs that run an iteration, hold what they may still free, or have given up what
+    /// the device has yet to pass, the one that has most first. None where it is only its turn that
+    /// it waits for.
+    pub blockers: Vec<Holder>,
 }
 
 impl fmt::Display for Waiting {
@@ -58,9 +43,9 @@ impl fmt::Display for Waiting {
             Awaited::Start => write!(f, "{} waits to start an iteration", self.job)?,
             Awaited::Memory(bytes) => write!(f, "{} waits for {bytes}", self.job)?,
         }
-        for (i, Blocker { job, activity, held, .. }) in self.blockers.iter().enumerate() {
+        for (i, Holder { job, activity, held, .. }) in self.blockers.iter().enumerate() {
             let before = if i == 0 { ": " } else { "; " };
-            write!(f, "{before}{job} ({activity:?}) holds {held}")?;
+            write!(f, "{before}{job} ({activity:?}) holds {}", held.total())?;
         }
         Ok(())
     }

@@ -32,7 +32,8 @@ pub enum Told {
     ByTheJob,
     /// The iterations before have shown it.
     Learned,
-    /// Nothing: no iteration has begun yet. It may be one of a first wave, which has freed something.
+    /// Nothing: no iteration has begun yet. It may be one of a first wave, which has freed
+    /// something.
     Guessed {
         /// It may be.
         wave: bool,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU8, mpsc};
 use std::time::Instant;
 
-use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Features, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
 
 const PAGE: u64 = 64 << 10;
 
@@ -53,7 +53,7 @@ const fn misuse(what: &'static str) -> HostError {
 
 impl Host {
     pub(crate) fn new(capacity: Bytes) -> Self {
-        let caps = Caps::new(Bytes::new(PAGE), capacity, Features::ALIASES);
+        let caps = Caps::new(Bytes::new(PAGE), capacity);
         let tables = Tables { next_address: PAGE, ..Tables::default() };
         Self { caps, started: Instant::now(), tables: Arc::new(Mutex::new(tables)) }
     }

@@ -22,9 +22,6 @@ pub enum MockError {
         /// Its alignment.
         align: Bytes,
     },
-    /// The device was configured without [`Features::ALIASES`](zico_core::Features::ALIASES).
-    #[error("the memory is mapped already, and this device maps a piece of memory only once")]
-    NoAliases,
     /// A device was configured with a granularity that is no power of two.
     #[error("a granularity of {granularity} is not a power of two")]
     BadGranularity {
@@ -101,7 +98,6 @@ impl DeviceError for MockError {
     fn class(&self) -> Class {
         match self {
             Self::OutOfMemory { .. } | Self::OutOfAddresses { .. } => Class::OutOfMemory,
-            Self::NoAliases => Class::Unsupported,
             Self::BadGranularity { .. }
             | Self::BadSize { .. }
             | Self::BadAlignment { .. }

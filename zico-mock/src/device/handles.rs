@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use zico_core::{Bytes, Caps, Features};
+use zico_core::{Bytes, Caps};
 
 use super::memory::Span;
 use super::timeline::Position;
@@ -19,23 +19,16 @@ pub struct MockConfig {
 }
 
 impl MockConfig {
-    /// A device of `capacity` bytes in units of 2 MiB that can alias, and no budget.
+    /// A device of `capacity` bytes in units of 2 MiB, and no budget.
     #[must_use]
     pub const fn new(capacity: Bytes) -> Self {
-        Self { caps: Caps::new(Bytes::mib(2), capacity, Features::ALIASES), budget: None }
+        Self { caps: Caps::new(Bytes::mib(2), capacity), budget: None }
     }
 
     /// The unit of physical allocation and mapping, a power of two.
     #[must_use]
     pub const fn granularity(mut self, granularity: Bytes) -> Self {
         self.caps.granularity = granularity;
-        self
-    }
-
-    /// Optional features of the device.
-    #[must_use]
-    pub const fn features(mut self, features: Features) -> Self {
-        self.caps.features = features;
         self
     }
 

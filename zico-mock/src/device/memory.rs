@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use zico_core::{Addr, Bytes, Caps, Features};
+use zico_core::{Addr, Bytes, Caps};
 
 use super::error::MockError;
 
@@ -200,9 +200,6 @@ impl Space {
         {
             return Err(MockError::Occupied { mapped: Addr::new(mapped) });
         }
-        if memory.mappings > 0 && !self.caps.features.contains(Features::ALIASES) {
-            return Err(MockError::NoAliases);
-        }
         memory.mappings += 1;
         self.mapped += 1;
         self.mappings.insert(place.start, Mapping { len: memory.len, physical: start });
@@ -304,7 +301,7 @@ mod tests {
     #[test]
     fn translation_merges_what_is_contiguous_and_finds_holes() {
         let unit = Bytes::mib(2);
-        let mut space = Space::new(Caps::new(unit, Bytes::gib(1), Features::ALIASES));
+        let mut space = Space::new(Caps::new(unit, Bytes::gib(1)));
         let range = space.reserve(Bytes::mib(16), unit).unwrap();
         let memory: Vec<_> = (0..3).map(|_| space.create(unit).unwrap()).collect();
         // Units 0, 1 and 2 of the device, then unit 1 again; nothing behind.

@@ -359,7 +359,7 @@ impl<'t> Actor<'t> {
     /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
     fn leave(&mut self) -> Result<(), ReplayError> {
         self.outcome.planning =
-            self.job.as_ref().map(|job| job.job().planning()).unwrap_or_default();
+            self.job.as_ref().map(|job| job.job().snapshot().planning).unwrap_or_default();
         let mut blocks: Vec<(BlockId, Claim)> =
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use zico_core::{Addr, Bytes, Caps, Device, Features, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
 use super::error::HostError;
@@ -125,7 +125,7 @@ impl HostDevice {
         }
         let inner = Inner {
             id: DEVICES.fetch_add(1, Ordering::Relaxed),
-            caps: Caps::new(granularity, whole, Features::ALIASES),
+            caps: Caps::new(granularity, whole),
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity, whole)),
             streams: Mutex::new(vec![Ticks::ZERO]),

@@ -10,9 +10,9 @@
 //!   can take pages away from under another's mapping.
 //! * A range of addresses is a mapping without access and without memory behind it.
 //! * To map a piece is to put a shared mapping of its file over a part of a range; to unmap it is
-//!   to put the reserved addresses back. One piece can be mapped at several addresses
-//!   ([`Features::ALIASES`](zico_core::Features::ALIASES)), and by several processes: its
-//!   descriptor can be exported and imported ([`Share`](zico_cuda::Share)).
+//!   to put the reserved addresses back. One piece can be mapped at several addresses,
+//!   and by several processes: its descriptor can be exported and imported
+//!   ([`Share`](zico_cuda::Share)).
 //! * What is mapped is kept out of children that are forked: they would write into their parent's
 //!   memory.
 //! * A stream is a number and the time at which its work is done. A CPU's work is done when its

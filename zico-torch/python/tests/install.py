@@ -43,35 +43,39 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-def undefined(libraries: Path) -> dict[str, set[str]]:
-    """The functions that PyTorch's libraries expect of each library that is to be a stub."""
-    found: dict[str, set[str]] = {name: set() for name in STUBS}
+def undefined(libraries: Path) -> dict[str, dict[str, str]]:
+    """The functions that PyTorch's libraries expect of each library that is to be a stub, and their versions."""
+    found: dict[str, dict[str, str]] = {name: {} for name in STUBS}
     for library in sorted(libraries.glob("lib*.so")):
         for line in run("nm", "-D", "--undefined-only", library).splitlines():
-            symbol = re.match(r"\s+U (\w+)(@+\S+)?$", line)
+            symbol = re.match(r"\s+U (\w+)(?:@+(\S+))?", line)
             if symbol is None:
                 continue
             name = symbol.group(1)
             owner = next((stub for stub, start in STUBS.items() if name.startswith(start)), None)
-            if owner is None:
-                continue
-            if symbol.group(2):
-                raise SystemExit(f"{library.name} wants {name}{symbol.group(2)}: stubs have no versions")
-            found[owner].add(name)
+            if owner is not None:
+                found[owner][name] = symbol.group(2) or found[owner].get(name, "")
     return found
 
 
-def make_stub(name: str, functions: set[str], folder: Path) -> None:
+def make_stub(name: str, functions: dict[str, str], folder: Path) -> None:
     """Compiles a library of functions that say their names and end the process."""
     body = "".join(
         f'void {function}(void) {{ fputs("a stub was called: {function}\\n", stderr); abort(); }}\n'
         for function in sorted(functions)
     )
-    with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
-        source.write(f"#include <stdio.h>\n#include <stdlib.h>\n{body}")
-        source.flush()
+    versions = {version for version in functions.values() if version}
+    script = "".join(
+        f"{version} {{ global: {'; '.join(f for f, v in functions.items() if v == version)}; }};\n"
+        for version in sorted(versions)
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        source, map_ = Path(scratch, "stub.c"), Path(scratch, "stub.map")
+        source.write_text(f"#include <stdio.h>\n#include <stdlib.h>\n{body}")
+        map_.write_text(script)
         flags = ["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", f"-Wl,-soname,{name}"]
-        run("cc", *flags, "-o", folder / name, source.name)
+        flags += [f"-Wl,--version-script={map_}"] if script else []
+        run("cc", *flags, "-o", folder / name, source)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ impl World {
     /// How a job's iterations are planned.
     #[must_use]
     pub fn planning(&self, job: usize) -> Planning {
-        self.0.job(job).map(|job| job.planning()).unwrap_or_default()
+        self.0.job(job).map(|job| job.snapshot().planning).unwrap_or_default()
     }
 
     /// Panics if a promise is broken.

@@ -50,7 +50,7 @@ impl Tenant {
     pub(super) fn check(&self) {
         let live: u64 = self.live.iter().map(|live| live.block.bytes().value()).sum();
         let held = self.job.held();
-        let stats = self.job.stats();
+        let stats = self.job.snapshot().stats;
         assert_eq!(stats.requested.current.value(), live);
         assert!(stats.active.current >= stats.allocated.current);
         assert_eq!(stats.reserved.current, held.total());

@@ -1,5 +1,6 @@
 //! The mock device with one defect.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zico_conformance::Workload;
@@ -17,6 +18,8 @@ pub(crate) enum Defect {
     DestroyLeaks,
     /// Of pieces that cannot all be mapped it maps the first.
     MapsTheFirst,
+    /// A piece of memory can have one address at a time only.
+    MapsOnce,
     UnmapWaits,
     EventsPassAtOnce,
     EventsPassEveryOtherTime,
@@ -26,7 +29,7 @@ pub(crate) enum Defect {
 }
 
 impl Defect {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::GranularityIsNoPowerOfTwo,
         Self::AlignmentIsIgnored,
         Self::NeverRefuses(Operation::Reserve),
@@ -38,6 +41,7 @@ impl Defect {
         Self::NeverRefuses(Operation::Record),
         Self::DestroyLeaks,
         Self::MapsTheFirst,
+        Self::MapsOnce,
         Self::UnmapWaits,
         Self::EventsPassAtOnce,
         Self::EventsPassEveryOtherTime,
@@ -52,11 +56,13 @@ pub(crate) struct Broken {
     device: MockDevice,
     defect: Defect,
     calls: AtomicU64,
+    /// What is mapped: the address, and where the caller keeps the piece of memory.
+    mapped: Mutex<Vec<(Addr, usize)>>,
 }
 
 impl Broken {
     pub(crate) fn new(device: MockDevice, defect: Defect) -> Self {
-        Self { device, defect, calls: AtomicU64::new(0) }
+        Self { device, defect, calls: AtomicU64::new(0), mapped: Mutex::default() }
     }
 
     /// The result, or what a device that never refuses makes of it.
@@ -122,6 +128,17 @@ impl Device for Broken {
     }
 
     fn map(&self, range: &MockRange, at: Bytes, memory: &[&MockMemory]) -> Result<(), MockError> {
+        if self.defect == Defect::MapsOnce {
+            let address = self.base(range).checked_add(at).unwrap();
+            let pieces = memory.iter().map(|piece| (address, std::ptr::from_ref(*piece).addr()));
+            let mut mapped = self.mapped.lock().unwrap();
+            for (_, piece) in pieces.clone() {
+                if let Some(&(mapped, _)) = mapped.iter().find(|(_, one)| *one == piece) {
+                    return Err(MockError::Occupied { mapped });
+                }
+            }
+            mapped.extend(pieces);
+        }
         let result = self.device.map(range, at, memory);
         if let (Defect::MapsTheFirst, Err(_), [first, ..]) = (self.defect, &result, memory) {
             let _ = self.device.map(range, at, &[first]);
@@ -133,6 +150,8 @@ impl Device for Broken {
         if self.defect == Defect::UnmapWaits {
             self.device.run_until_idle();
         }
+        let address = self.base(range).checked_add(at).unwrap();
+        self.mapped.lock().unwrap().retain(|(mapped, _)| *mapped != address);
         self.or(Operation::Unmap, self.device.unmap(range, at, len), || Ok(()))
     }
 

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use broken::{Broken, Defect};
 use zico_conformance::{check_all, checks};
-use zico_core::{Bytes, Features};
+use zico_core::Bytes;
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation};
 use zico_node::host::{HostConfig, HostDevice};
 
@@ -33,11 +33,10 @@ fn one_device_stands_all_checks_in_a_row_and_is_left_empty() {
 }
 
 #[test]
-fn the_mock_conforms_without_aliases_and_at_other_granularities() {
+fn the_mock_conforms_at_other_granularities() {
     for granularity in [1, 4 << 10, 32 << 20] {
         let config = MockConfig::new(Bytes::gib(2)).granularity(Bytes::new(granularity));
         check_all(|| MockDevice::new(config).unwrap());
-        check_all(|| MockDevice::new(config.features(Features::empty())).unwrap());
     }
 }
 

@@ -183,7 +183,10 @@ fn an_idle_job_keeps_what_it_holds_and_stops_nobody() {
         (1, b.id(), Awaited::Memory(regions(1)))
     );
     let blocker = &waits[0].blockers[0];
-    assert_eq!((blocker.id, blocker.activity, blocker.held), (a.id(), Activity::Idle, regions(1)));
+    assert_eq!(
+        (blocker.id, blocker.activity, blocker.held.total()),
+        (a.id(), Activity::Idle, regions(1))
+    );
     assert_eq!(waits[0].to_string(), "b waits for 2 MiB: a (Idle) holds 2 MiB");
 }
 

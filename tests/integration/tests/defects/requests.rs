@@ -110,7 +110,7 @@ fn an_allocation_under_way_when_a_planned_iteration_begins_is_none_of_its_plan()
         setup.device.run_until_idle();
         setup.pool.poll().unwrap();
     }
-    assert_eq!(job.planning().plans, 1);
+    assert_eq!(job.snapshot().planning.plans, 1);
     let other = job.clone();
     setup.hook.on(Operation::Create, When::Before, move || {
         assert_eq!(other.begin(None), Ok(Begin::Started));

@@ -1,11 +1,8 @@
 //! Budgets that change, and memory that goes back to the device.
 
 use zico_core::policy::TimeShift;
-use zico_core::{
-    AllocError, Begin, BeginError, BudgetError, Bytes, Features, Lifetime, Pool, PoolConfig,
-    PoolError, Request, Ticks,
-};
-use zico_mock::{MockConfig, MockDevice, Utilisation};
+use zico_core::{AllocError, Begin, BeginError, BudgetError, Bytes, Lifetime, Request, Ticks};
+use zico_mock::Utilisation;
 use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 use super::pool;
@@ -137,14 +134,4 @@ fn a_waiting_job_is_told_that_the_budget_has_become_too_small() {
     pool.set_budget(regions(5)).unwrap();
     assert_ne!(pool.generation(), generation);
     assert!(matches!(job.job.begin(None), Err(BeginError::NeverFits { .. })));
-}
-
-/// A pool hands regions over by mapping them at several addresses, and is not made where that cannot
-/// be.
-#[test]
-fn a_device_without_aliases_is_refused() {
-    let config = MockConfig::new(Bytes::gib(4)).features(Features::empty());
-    let device = MockDevice::new(config).unwrap();
-    let config = PoolConfig::new(regions(8)).region_size(REGION);
-    assert_eq!(Pool::new(device, config).err(), Some(PoolError::NoAliases));
 }

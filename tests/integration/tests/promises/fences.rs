@@ -71,7 +71,7 @@ fn a_block_that_another_stream_uses_waits_for_it() {
     device.disown(side, claim).unwrap();
     job.free(block).unwrap();
     assert_eq!(job.free(block), Err(FreeError::NotLive(block.address())));
-    let stats = job.stats();
+    let stats = job.snapshot().stats;
     assert_eq!((stats.allocated.current, stats.active.current), (Bytes::ZERO, REGION));
     // There is another region: nothing waits.
     let (second, second_claim) = owned(&device, &job, own, 1, 1);
@@ -81,7 +81,7 @@ fn a_block_that_another_stream_uses_waits_for_it() {
     let (third, third_claim) = owned(&device, &job, own, 1, 1);
     assert_eq!(third.address(), block.address());
     assert_eq!(device.calls().of(Operation::OrderAfter), 1);
-    assert_eq!(job.stats().active.current, regions(2));
+    assert_eq!(job.snapshot().stats.active.current, regions(2));
     for (block, claim) in [(second, second_claim), (third, third_claim)] {
         device.disown(own, claim).unwrap();
         job.free(block).unwrap();

@@ -7,7 +7,7 @@ use core::fmt;
 use core::ops::Range;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
-use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Features, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
 
 const PAGE: u64 = 4 << 10;
 const QUEUES: usize = 2;
@@ -74,7 +74,7 @@ impl Board {
     /// A board with so much memory.
     #[must_use]
     pub fn new(capacity: Bytes) -> Self {
-        let caps = Caps::new(Bytes::new(PAGE), capacity, Features::ALIASES);
+        let caps = Caps::new(Bytes::new(PAGE), capacity);
         Self { caps, state: SpinMutex::new(State::default()) }
     }
 

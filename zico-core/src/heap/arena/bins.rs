@@ -1,6 +1,6 @@
 //! Free pieces by their length: finds the tightest that is long enough, and of those the lowest.
 //!
-//! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT`] units have a bin
+//! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT_BINS`] units have a bin
 //! each, and twice as long ones share it with as many as are within a 2,048th of them. So the first
 //! bin that is not empty ([`Bitmap`]) has the exact best fit: the piece on top of its heap
 //! ([`pairing`]), the tightest of the bin and the lowest of those. Only in the bin that a block's
@@ -22,13 +22,11 @@ use super::Fit;
 use super::bitmap::Bitmap;
 use super::pairing;
 use super::pieces::{NONE, Pieces, Slot};
-
-/// Lengths of fewer units than this have a bin each: regions of 2 MiB are as many granules.
-const EXACT: u64 = 1 << 12;
+use crate::types::tuning::EXACT_BINS;
 
 /// A bin holds no two lengths that differ by more than this part of them: 2 to the power of so
 /// much.
-const PRECISION: u32 = EXACT.ilog2() - 1;
+const PRECISION: u32 = EXACT_BINS.ilog2() - 1;
 
 pub(super) struct Bins {
     /// log2 of the unit, of which every length and every start is a multiple.
@@ -202,7 +200,7 @@ impl Bins {
     }
 }
 
-/// The bin of a length of so many units: the units themselves up to [`EXACT`], from there on their
+/// The bin of a length of so many units: the units themselves up to [`EXACT_BINS`], from there on their
 /// first twelve bits and how many more there are.
 #[expect(clippy::cast_possible_truncation, reason = "see the assertion above")]
 #[inline]
@@ -218,14 +216,15 @@ mod tests {
     #[test]
     fn bins_rise_with_the_length_and_are_exact_where_that_is_promised() {
         let around = |power: u32| (1u64 << power).saturating_sub(3)..(1u64 << power) + 3;
-        let mut lengths: Vec<u64> = (0..EXACT).chain((12..63).flat_map(around)).collect();
+        let mut lengths: Vec<u64> = (0..EXACT_BINS).chain((12..63).flat_map(around)).collect();
         lengths.extend([u64::MAX - 1, u64::MAX]);
         lengths.sort_unstable();
         for pair in lengths.windows(2) {
             let (one, next) = (bin(pair[0]), bin(pair[1]));
             assert!(one <= next, "{pair:?}");
             assert!(
-                pair[1] >= EXACT || one as u64 == pair[0] && (pair[0] == pair[1] || one < next)
+                pair[1] >= EXACT_BINS
+                    || one as u64 == pair[0] && (pair[0] == pair[1] || one < next)
             );
             let far = pair[1] - pair[0] > pair[0] >> PRECISION;
             assert!(!far || one < next, "{pair:?} are too far apart for one bin");

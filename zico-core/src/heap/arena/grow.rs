@@ -14,14 +14,7 @@ use core::ops::{ControlFlow, Range};
 
 use super::pieces::{Kind, NONE, Slot};
 use super::{Arena, Fit};
-
-/// How many places are compared when an arena grows: of those in which the block fits, this many
-/// that are the tightest, and the one on top.
-const CANDIDATES: usize = 16;
-
-/// The most bare pieces that are looked at for those. An arena with more holes of about one length
-/// than this misses the tightest, but does not spend longer on a lease than the pool does.
-const LOOKED_AT: usize = 1 << 10;
+use crate::types::tuning::{PIECES_COMPARED, PLACES_COMPARED};
 
 /// A free range, and where in it a block could be.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,12 +39,12 @@ pub(super) struct Tightest(Vec<Candidate>);
 impl Tightest {
     /// The worst, if there are as many as are compared.
     fn worst(&self) -> Option<&Candidate> {
-        self.0.get(CANDIDATES - 1)
+        self.0.get(PLACES_COMPARED - 1)
     }
 
     /// Adds one, in the place of the worst if there are as many as are compared.
     fn insert(&mut self, candidate: Candidate) {
-        self.0.truncate(CANDIDATES - 1);
+        self.0.truncate(PLACES_COMPARED - 1);
         let place = self.0.partition_point(|other| *other <= candidate);
         self.0.insert(place, candidate);
     }
@@ -74,7 +67,7 @@ impl Arena {
         let longer = self.page_bytes().saturating_mul(2);
         let mut inside = core::mem::take(&mut self.inside);
         inside.0.clear();
-        self.tightest(fit, size.saturating_sub(longer), LOOKED_AT, &mut inside);
+        self.tightest(fit, size.saturating_sub(longer), PIECES_COMPARED, &mut inside);
         if inside.0.is_empty() && on_top.is_none() {
             // The last resort. One page leased for another block may still be whole, beside a bare
             // piece that is shorter than that.

@@ -43,6 +43,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::compact::OptionalU32;
+use crate::types::tuning::SMALL_BLOCK;
 use crate::types::units::Bytes;
 use bins::Bins;
 use grow::Tightest;
@@ -227,10 +228,6 @@ struct Fit {
 }
 
 impl Fit {
-    /// A block of at most this part of a page (2 to the power of -4) lies in one page: so whatever
-    /// it outlives, it keeps no more than one region.
-    const SMALL: u32 = 4;
-
     /// The lowest place in a range at which the block fits.
     fn at(self, start: u64, len: u64) -> Option<u64> {
         let mut at = next_multiple(start, self.align)?;
@@ -246,7 +243,7 @@ impl Fit {
     /// Whether a small block would lie in two pages there.
     #[inline]
     const fn is_across(self, at: u64, end: u64) -> bool {
-        self.size <= 1 << self.page_shift >> Self::SMALL && (at ^ (end - 1)) >> self.page_shift != 0
+        self.size <= 1 << self.page_shift >> SMALL_BLOCK && (at ^ (end - 1)) >> self.page_shift != 0
     }
 }
 

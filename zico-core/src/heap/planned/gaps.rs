@@ -10,15 +10,8 @@ use alloc::vec::Vec;
 
 use super::layout::{Entry, Layout, LiveRange};
 use super::pages::touched;
+use crate::types::tuning::{GAP_STEPS, SHORT_GAP, SHORT_GAP_PART};
 use zico_plan::{Cover, Runs, Work, sorting};
-
-/// A gap is short if it is no longer than so many allocations ...
-const SHORT: usize = 8;
-/// ... or than this part of the iteration.
-const SHORT_PART: usize = 32;
-
-/// What closing gaps takes at most, in steps for each allocation and binary digit of their number.
-const STEPS: u64 = 64;
 
 /// The gap that a block leaves behind.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +26,7 @@ struct Gap {
 
 /// What closing the gaps of so many allocations takes at most.
 pub(super) const fn most(allocations: usize) -> u64 {
-    sorting(allocations).saturating_mul(STEPS)
+    sorting(allocations).saturating_mul(GAP_STEPS)
 }
 
 /// Marks the entries that leave short gaps, the shortest first, as far as there is work, and notes
@@ -60,7 +53,7 @@ pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
     let (mut gaps, mut used) = sweep(layout, &places, &runs);
     let most = used.iter().copied().max().unwrap_or(0);
     layout.peak = narrow(most);
-    let short = SHORT.max(all / SHORT_PART);
+    let short = SHORT_GAP.max(all / SHORT_GAP_PART);
     let is_short = |gap: &Gap| gap.pages > 0 && gap.open == 0 && gap.to - gap.from <= short;
     let mut order: Vec<usize> = (0..all).filter(|&slot| is_short(&gaps[slot])).collect();
     order.sort_by_key(|&slot| (gaps[slot].to - gaps[slot].from, slot));

@@ -2,25 +2,9 @@
 
 use super::layout::Layout;
 use super::{Plan, Planned};
+use crate::types::report::Planning;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
-
-/// How a job's plans serve it.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Planning {
-    /// Kinds of iteration that are planned.
-    pub plans: usize,
-    /// Of the plan that was followed last: the end of its highest block.
-    pub height: Bytes,
-    /// The most bytes that its blocks come to at one moment. No plan is lower.
-    pub lower_bound: Bytes,
-    /// Allocations that were placed as planned.
-    pub placed: u64,
-    /// Iterations that were no longer as planned from some allocation on.
-    pub departed: u64,
-}
 
 impl Planned {
     /// A plan is to be followed from the next iteration on. It replaces the one of its kind, or

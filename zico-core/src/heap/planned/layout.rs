@@ -2,36 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::gaps;
 use crate::heap::arena::Slot;
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::Past;
 use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
-use zico_plan::{Block, Plan, PlanError, Planner, Work, check, sorting};
-
-/// What fast plans take at most, in steps for each block and binary digit of their number: all 44
-/// of them for lifetimes as iterations have them, of which resnet50 needs 25, and the other
-/// recorded ones three.
-pub(super) const PLANS: u64 = 320;
-
-/// An iteration of more allocations gets the first plan that there is.
-const MANY: usize = 1 << 14;
-
-/// Why an iteration gets no plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPlan {
-    /// Its blocks cannot be planned, or the plan was none.
-    Refused(PlanError),
-    /// Not even one plan was made within the work.
-    TooLong,
-}
-
-impl From<PlanError> for NoPlan {
-    fn from(error: PlanError) -> Self {
-        Self::Refused(error)
-    }
-}
+use zico_plan::{Block, Plan};
 
 /// How long a block occupies its place, the shortest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +42,8 @@ pub(super) struct Need {
 }
 
 impl Need {
-    fn block(&self, number: u64, all: u64) -> Block {
+    /// Its block among `all` allocations.
+    pub(super) fn block(&self, number: u64, all: u64) -> Block {
         let (lower, upper) = match self.life {
             LiveRange::Until(until) => (number, until.into()),
             LiveRange::Always | LiveRange::Alternating => (0, all),
@@ -92,7 +69,7 @@ pub(crate) struct Layout {
     /// The most pages that are in use at one moment.
     pub(super) peak: u32,
     /// The most pages that the slots take which are nobody else's.
-    own_pages: u32,
+    pub(super) own_pages: u32,
     /// The steps that it took to make it.
     pub(super) steps: u64,
 }
@@ -124,40 +101,8 @@ impl Entry {
 }
 
 impl Layout {
-    /// Plans an iteration of these allocations, with few regions of `page` bytes in use over time.
-    ///
-    /// O(n log n) steps for any lifetimes, which are counted: at most [`PLANS`] for the plans, 170
-    /// to measure the regions of ten, and 90 for gaps, for each slot and binary digit of their
-    /// number. A fast plan for which there is no work left is not made, and the exact search is for
-    /// those who have time.
-    pub(super) fn new(needs: &[Need], page: u64) -> Result<Self, NoPlan> {
-        let all = needs.len() as u64;
-        let mut blocks: Vec<Block> =
-            (0..).zip(needs).map(|(number, need)| need.block(number, all)).collect();
-        // The second slots come behind all first ones.
-        let in_turn = needs.iter().filter(|need| need.life == LiveRange::Alternating);
-        blocks.extend(in_turn.map(|need| need.block(0, all)));
-        let mut planner = Planner::new(&blocks)?;
-        let plan = if needs.len() > MANY {
-            planner.first()
-        } else {
-            planner = planner.regions(Some(page));
-            planner.fast(Work::new(sorting(blocks.len()).saturating_mul(PLANS)))
-        };
-        let plan = plan.ok_or(NoPlan::TooLong)?;
-        // All that keeps blocks apart rests on this.
-        check(&blocks, &plan.offsets)?;
-        let mut layout = Self::of(needs, &plan);
-        let own = layout.slots().filter(|entry| entry.is_alone());
-        let pages = own.map(|entry| entry.size / page + 2).fold(0, u64::saturating_add);
-        layout.own_pages = u32::try_from(pages).unwrap_or(u32::MAX);
-        let mut work = Work::new(gaps::most(needs.len()));
-        gaps::close(&mut layout, page.trailing_zeros(), &mut work);
-        layout.steps = plan.work.saturating_add(work.spent());
-        Ok(layout)
-    }
-
-    fn of(needs: &[Need], plan: &Plan) -> Self {
+    /// Of these allocations, where the plan puts them.
+    pub(super) fn of(needs: &[Need], plan: &Plan) -> Self {
         let all = u32::try_from(needs.len()).unwrap_or(u32::MAX);
         let end = |slot: Slot| match needs[slot as usize].life {
             // Before the first allocation of the next iteration.

@@ -45,6 +45,7 @@ mod gaps;
 mod kept;
 mod layout;
 mod pages;
+mod planning;
 mod task;
 mod transfer;
 
@@ -58,14 +59,14 @@ use core::ops::Range;
 use crate::heap::arena::{Arena, Slot};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::History;
-use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
+use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::signature::Signature;
 use crate::types::sync::Arc;
+use crate::types::tuning::KINDS;
 use layout::Entry;
 use pages::Pages;
 use task::Seen;
 
-pub use kept::Planning;
 pub(crate) use layout::Layout;
 pub(crate) use task::PlanTask;
 

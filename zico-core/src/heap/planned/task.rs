@@ -5,18 +5,15 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Plan;
-use super::layout::{Layout, LiveRange, Need, NoPlan};
+use super::layout::{Layout, LiveRange, Need};
+use super::planning::{NoPlan, plan};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::{History, Past};
-use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
+use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::signature::mixed;
 use crate::types::sync::Arc;
-
-/// An iteration of more allocations is not planned.
-const MOST: usize = 1 << 16;
-
-/// How often a plan is made anew because blocks lived otherwise than it had foreseen.
-const TIMES: u32 = 4;
+use crate::types::tuning::KINDS;
+use crate::types::tuning::{MOST_PLANNED, PLANNED_ANEW};
 
 /// What an iteration was, in short: its allocations, and how long their blocks lived.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +27,7 @@ struct Pattern {
 #[derive(Default)]
 pub(super) struct Seen {
     patterns: RecentlyUsed<Pattern, KINDS>,
-    /// How often a plan has taken too long. A job of which that is so [`TIMES`] times is planned no
+    /// How often a plan has taken too long. A job of which that is so [`PLANNED_ANEW`] times is planned no
     /// more.
     pub(super) too_long: Arc<AtomicU32>,
 }
@@ -63,10 +60,10 @@ impl PlanTask {
         kind: Kind,
     ) -> Option<Self> {
         let now = history.so_far();
-        if now.is_empty() || now.len() > MOST {
+        if now.is_empty() || now.len() > MOST_PLANNED {
             return None;
         }
-        if seen.too_long.load(Ordering::Relaxed) >= TIMES {
+        if seen.too_long.load(Ordering::Relaxed) >= PLANNED_ANEW {
             return None;
         }
         let mut layouts = plans.iter().map(|plan| &plan.layout);
@@ -74,7 +71,9 @@ impl PlanTask {
         // A plan stays that of the shape which was told first.
         let kind = known.map_or(kind, |known| known.kind);
         let times = known.map_or(0, |known| known.times + 1);
-        if known.is_none() && !seen.patterns.note(Pattern { kind, lives: 0 }) || times > TIMES {
+        if known.is_none() && !seen.patterns.note(Pattern { kind, lives: 0 })
+            || times > PLANNED_ANEW
+        {
             return None;
         }
         // What outlived the iteration before tells when this one's will be freed.
@@ -110,7 +109,7 @@ impl PlanTask {
     /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
     pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
         let Self { needs, kind, times, too_long } = self;
-        let plan = Layout::new(&needs, page);
+        let plan = plan(&needs, page);
         if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
             too_long.fetch_add(1, Ordering::Relaxed);
         }

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::learn::profile::Profile;
+use crate::types::tuning::{NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST};
 use crate::types::units::Progress;
 
 /// What an iteration is expected to do.
@@ -48,19 +49,13 @@ impl Expected {
 /// The claims of the last iterations that were new, and what the next new one may need.
 #[derive(Debug, Default)]
 pub(super) struct Novelty {
-    claims: [u32; Self::REMEMBERED],
+    claims: [u32; NOVELTY_CLAIMS],
     count: usize,
 }
 
 impl Novelty {
-    const REMEMBERED: usize = 16;
-    /// Fewer tell nothing of the next one.
-    pub(super) const FEWEST: u64 = 8;
-    /// How often the excess that is to be expected is added.
-    const SAFETY_FACTOR: u64 = 8;
-
     pub(super) fn note(&mut self, claim: u32) {
-        self.claims[self.count % Self::REMEMBERED] = claim;
+        self.claims[self.count % NOVELTY_CLAIMS] = claim;
         self.count += 1;
     }
 
@@ -74,9 +69,9 @@ impl Novelty {
 
     /// None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
-        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= Self::FEWEST)?;
+        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= NOVELTY_FEWEST)?;
         let (highest, lowest) = (self.highest(), self.known().min()?);
-        let more = (Self::SAFETY_FACTOR * u64::from(highest - lowest)).div_ceil(count);
+        let more = (NOVELTY_FACTOR * u64::from(highest - lowest)).div_ceil(count);
         Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
     }
 }

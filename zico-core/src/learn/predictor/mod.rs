@@ -17,22 +17,17 @@ mod expected;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::learn::kinds::{KINDS, Kind, RecentlyUsed};
+use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
 use crate::learn::profile::Profile;
 use crate::learn::signature::{Mark, Signature};
+use crate::types::tuning::KINDS;
+use crate::types::tuning::{
+    KINDS_MARGIN, KINDS_MARGIN_PART, LEARNING, LEARNING_KINDS, LEARNING_PART,
+};
 use crate::types::units::{Progress, Regions};
 use expected::{Expected, Novelty};
-
-/// Until so many iterations have ended the margin is at least one of so many parts of the promise.
-const LEARNING: u64 = 3;
-const LEARNING_PART: u32 = 64;
-/// Until so many iterations of a job have ended that has several kinds of them, it is so many
-/// regions, if these are no more than this part of the promise.
-const LEARNING_KINDS: u64 = 5;
-const KINDS_REGIONS: u32 = 2;
-const KINDS_PART: u32 = 16;
 
 /// What iterations of one kind have done. It is used when one of them ends.
 #[derive(Debug)]
@@ -136,7 +131,7 @@ impl Predictor {
         let promised = self.promised(progress)?;
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
         let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
-        let kinds = if varies { KINDS_REGIONS.min(promised / KINDS_PART) } else { 0 };
+        let kinds = if varies { KINDS_MARGIN.min(promised / KINDS_MARGIN_PART) } else { 0 };
         let least = learning.max(kinds);
         Some(promised.saturating_add(self.margin.regions().max(least)))
     }

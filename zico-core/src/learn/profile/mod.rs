@@ -9,13 +9,8 @@
 
 use alloc::vec::Vec;
 
+use crate::types::tuning::{NOTED_STEPS, PROFILE_STEPS};
 use crate::types::units::{Progress, Regions, Ticks};
-
-/// The largest number of steps of a profile. A decision costs O(steps of all running jobs).
-const MAX_STEPS: usize = 256;
-/// The largest number of steps that are noted before they are coarsened: an iteration may never
-/// end.
-const MAX_NOTED: usize = 64 * MAX_STEPS;
 
 /// From here to the next step an iteration takes `demand` regions.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -63,7 +58,7 @@ impl Recorder {
             Some(last) if (last.demand, last.leased) == (step.demand, step.leased) => {}
             _ => self.steps.push(step),
         }
-        if self.steps.len() > MAX_NOTED {
+        if self.steps.len() > NOTED_STEPS {
             self.steps = coarsened(core::mem::take(&mut self.steps));
         }
     }
@@ -341,7 +336,7 @@ fn coarsened(mut steps: Vec<Step>) -> Vec<Step> {
             }
         }
         steps = joined;
-        if steps.len() <= MAX_STEPS {
+        if steps.len() <= PROFILE_STEPS {
             return steps;
         }
         tolerance = (tolerance * 2).max(1);

@@ -41,7 +41,7 @@ fn a_peak_shorter_than_any_step_survives_coarsening() {
     let mut recorder = Recorder::default();
     many.for_each(|step| recorder.note(step));
     let wave = recorder.finish(Progress::new(5000), Ticks::new(5000));
-    assert!(wave.steps().len() <= MAX_STEPS);
+    assert!(wave.steps().len() <= PROFILE_STEPS);
     assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));
     assert_eq!(wave.claim_from(Progress::new(2500)), Regions::new(900));
     assert!(wave.claim_from(Progress::new(2600)) < Regions::new(20), "the peak stays where it was");
@@ -52,7 +52,7 @@ fn an_iteration_that_does_not_end_takes_bounded_memory() {
     let mut recorder = Recorder::default();
     for i in 0..200_000 {
         recorder.note(step(i, u64::from(i), if i == 2500 { 900 } else { i % 7 }));
-        assert!(recorder.steps.len() <= MAX_NOTED);
+        assert!(recorder.steps.len() <= NOTED_STEPS);
     }
     let wave = recorder.finish(Progress::new(200_000), Ticks::new(200_000));
     assert_eq!((wave.claim(), wave.peak()), (Regions::new(900), Regions::new(901)));

@@ -1,8 +1,9 @@
 //! What others cannot count on of a job, and what it may still take.
 //!
-//! What a job holds while it does not run, only its running on may free. So it is not there: not for the
-//! claims of others, not for the room at a start, not in the banker's test. What a running iteration holds
-//! comes back at its end, but for what it has begun with and what those before it have left.
+//! What a job holds while it does not run, only its running on may free. So it is not there: not
+//! for the claims of others, not for the room at a start, not in the banker's test. What a running
+//! iteration holds comes back at its end, but for what it has begun with and what those before it
+//! have left.
 
 use super::super::banker::Claim;
 use super::super::run::Phase;
@@ -10,7 +11,8 @@ use super::Account;
 use crate::types::JobKey;
 use crate::types::want::Growth;
 
-/// How much a job is to blame where nothing can go on: whoever is most is told that there is no memory.
+/// How much a job is to blame where nothing can go on: whoever is most is told that there is no
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::ledger) enum Blame {
     /// It keeps within what is expected of it.
@@ -21,13 +23,15 @@ pub(in crate::ledger) enum Blame {
     Exceeds,
 }
 
-/// What the banker's test looks at of a job, if it were to hold what is asked for as well. In regions.
+/// What the banker's test looks at of a job, if it were to hold what is asked for as well. In
+/// regions.
 #[derive(Clone, Copy)]
 pub(in crate::ledger) struct Stake {
     pub(crate) job: JobKey,
     /// What others cannot count on as things are ...
     pub(in crate::ledger) kept: u32,
-    /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin with.
+    /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin
+    /// with.
     pub(in crate::ledger) surely_kept: u32,
     /// What others cannot have now.
     pub(in crate::ledger) reserved: u32,
@@ -41,8 +45,8 @@ pub(in crate::ledger) struct Stake {
 }
 
 impl Stake {
-    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep. With
-    /// one it is no more than the `most` there can be beside what they keep for sure.
+    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep.
+    /// With one it is no more than the `most` there can be beside what they keep for sure.
     pub(in crate::ledger) fn claim(&self, there_is: u32, most: u32) -> Claim {
         let claim = self.claim.map_or(there_is, |claim| most.min(claim));
         // What is reserved for it is its own, and stays so: as if it held that much.
@@ -51,8 +55,8 @@ impl Stake {
 }
 
 impl Account {
-    /// What others cannot count on, whatever the job does: while no iteration of it runs, all that it
-    /// holds, since only running on may free it; while one runs, what it will hold at its end.
+    /// What others cannot count on, whatever the job does: while no iteration of it runs, all that
+    /// it holds, since only running on may free it; while one runs, what it will hold at its end.
     pub(in crate::ledger) fn kept(&self) -> u32 {
         self.kept_without_reserve(|| self.ahead()).max(self.terms.floor)
     }
@@ -83,8 +87,8 @@ impl Account {
         persists.saturating_add(self.predictor.carried())
     }
 
-    /// What a running iteration leaves behind beside what persists: what it began with, as far as that is
-    /// still there, and as much as those before it have left. Never more than it may hold.
+    /// What a running iteration leaves behind beside what persists: what it began with, as far as
+    /// that is still there, and as much as those before it have left. Never more than it may hold.
     fn stays(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
         let carried = match &self.phase {
             Phase::Running(run) => run.carried.min(self.ephemeral()),
@@ -123,8 +127,8 @@ impl Account {
     }
 
     /// Whether it may go on by itself, and free something: it runs, or is between iterations with
-    /// something that may not persist, and neither waits for memory as things stand nor stands still for
-    /// longer than others have patience.
+    /// something that may not persist, and neither waits for memory as things stand nor stands
+    /// still for longer than others have patience.
     pub(in crate::ledger) fn may_go_on(&self, epoch: u64) -> bool {
         match self.phase {
             // It is about to give up all of that.

@@ -1,10 +1,12 @@
 //! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
 
 mod claim;
+mod waits;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::fairness::Bypasses;
 use super::first_wave::FirstWave;
 use super::pages::{Moment, Pages};
 use super::run::{Phase, Run, Stall};
@@ -17,13 +19,11 @@ use crate::types::pulse::Pulse;
 use crate::types::report::{Activity, Held};
 use crate::types::stats::{Counter, Stats};
 use crate::types::sync::Arc;
+use crate::types::tuning::CARRIED_PART;
 use crate::types::units::{Bytes, Progress, Regions, Ticks};
 use crate::types::zone::Zone;
 
 pub(super) use claim::{Blame, Stake};
-
-/// A detected iteration has not ended while the job holds more than this part of what it has held at most.
-const CARRIED_PARTS: u32 = 64;
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
 pub(crate) struct Batch {
@@ -55,19 +55,20 @@ pub(crate) struct Account {
     pub(super) stall: Option<Stall>,
     /// What it has allocated before its first iteration.
     pub(super) first_wave: FirstWave,
-    /// Between iterations: how far it had come when it was last looked at, and since when it has been there.
+    /// Between iterations: how far it had come when it was last looked at, and since when it has
+    /// been there.
     seen: Option<(Progress, Ticks)>,
     /// It has been there for longer than others have patience.
     still: bool,
     /// How often it was put behind jobs that had asked later, since it has waited.
-    pub(super) bypassed: u32,
+    pub(super) bypassed: Bypasses,
     /// How long its iterations have taken, waiting left out.
     pub(super) served: Ticks,
     /// What its next or running iteration is expected to do.
     pub(super) predictor: Predictor,
     pub(super) iterations: u64,
-    /// Regions that have come to persist within iterations without the job's word: what they are for was an
-    /// iteration's own before.
+    /// Regions that have come to persist within iterations without the job's word: what they are
+    /// for was an iteration's own before.
     shifted: i64,
     /// The most that has been charged to the job.
     pub(super) peak: u32,
@@ -102,7 +103,7 @@ impl Account {
             first_wave: FirstWave::default(),
             seen: None,
             still: false,
-            bypassed: 0,
+            bypassed: Bypasses::default(),
             served: Ticks::ZERO,
             predictor: Predictor::of(terms.declared),
             iterations: 0,
@@ -130,8 +131,8 @@ impl Account {
         }
     }
 
-    /// What its blocks come to, with the regions that back them.
-    pub(crate) fn stats(&self, blocks: Stats, region: Bytes) -> Stats {
+    /// The regions that back its blocks, in figures.
+    pub(crate) fn stats(&self, region: Bytes) -> Stats {
         let bytes = |regions: u64| Bytes::new(regions.saturating_mul(region.value()));
         let current = u64::from(self.leased_total()) + u64::from(self.draining);
         let reserved = Counter {
@@ -140,7 +141,7 @@ impl Account {
             allocated: bytes(self.taken),
             freed: bytes(self.taken.saturating_sub(current)),
         };
-        Stats { reserved, ..blocks }
+        Stats { reserved, ..Stats::default() }
     }
 
     pub(super) fn persistent(&self) -> u32 {
@@ -211,11 +212,11 @@ impl Account {
         self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch
     }
 
-    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it holds
-    /// next to nothing.
+    /// Whether the running iteration of a job that does not mark it may be taken to have ended: it
+    /// holds next to nothing.
     pub(crate) fn may_turn(&self) -> bool {
         let most = self.peak_leased.saturating_sub(self.persistent());
-        self.is_running() && self.ephemeral() <= most / CARRIED_PARTS
+        self.is_running() && self.ephemeral() <= most / CARRIED_PART
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -226,84 +227,6 @@ impl Account {
         match &mut self.phase {
             Phase::Running(run) => Some(run),
             _ => None,
-        }
-    }
-
-    /// Whether a running iteration waits for memory.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.stall.is_some() && matches!(self.phase, Phase::Running(_))
-    }
-
-    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was only
-    /// asking.
-    pub(super) fn is_denied_at(&self, epoch: u64) -> bool {
-        let progress = self.pulse.progress();
-        self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
-    }
-
-    /// Looks whether a job that others wait for stands still: one between iterations that holds what it may
-    /// free, or one that may start and does not. Whether others need not wait for it since, or a thread of
-    /// it that waits for memory has to ask again, as another one has gone on.
-    pub(crate) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
-        let progress = self.pulse.progress();
-        let asks_again = self.stall.is_some_and(|stall| stall.at != progress);
-        if asks_again {
-            self.resume(now);
-        }
-        let waited_for = match self.phase {
-            Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
-            Phase::Admitted => true,
-            Phase::Waiting(_) | Phase::Running(_) => false,
-        };
-        if !waited_for || self.gone {
-            self.has_moved();
-            return asks_again;
-        }
-        let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
-        self.seen = Some((progress, since));
-        let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
-        let was_open = self.first_wave.is_open();
-        if matches!(self.phase, Phase::Admitted) {
-            if self.still {
-                // It can ask again, if it still wants to.
-                self.phase = Phase::Idle;
-            }
-            return self.still || asks_again;
-        }
-        let lapsed = self.first_wave.look(progress, self.still) && was_open;
-        self.still && !was_still || lapsed || asks_again
-    }
-
-    /// It has gone on to something else.
-    pub(super) fn has_moved(&mut self) {
-        (self.seen, self.still) = (None, false);
-    }
-
-    /// Whether it has stood still, and does so still.
-    pub(super) fn is_still(&self) -> bool {
-        let progress = self.pulse.progress();
-        self.still && self.seen.is_some_and(|(seen, _)| seen == progress)
-    }
-
-    /// How many regions it waits for, if it does. One that has gone on since was only asking.
-    pub(super) fn awaited(&self) -> Option<u32> {
-        let progress = self.pulse.progress();
-        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
-    }
-
-    /// It was denied so many regions.
-    pub(super) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
-        let at = self.pulse.progress();
-        let new = Stall { since: now, epoch, asked, at, bypassed: 0 };
-        let stall = self.stall.get_or_insert(new);
-        (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
-    }
-
-    /// It waits for memory no longer.
-    pub(super) fn resume(&mut self, now: Ticks) {
-        let Some(stall) = self.stall.take() else { return };
-        if let Phase::Running(run) = &mut self.phase {
-            run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
         }
     }
 
@@ -325,13 +248,15 @@ impl Account {
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent
-    /// ones, as far as its profile tells and with the margin that its iterations have shown to need.
+    /// ones, as far as its profile tells and with the margin that its iterations have shown to
+    /// need.
     pub(super) fn ahead(&self) -> Option<u32> {
         self.predictor.ahead(self.progress())
     }
 
-    /// Notes by how much the running iteration, which has leased something, exceeds its promise. What
-    /// the first iteration has shown promises nothing yet: it is the one that makes what persists.
+    /// Notes by how much the running iteration, which has leased something, exceeds its promise.
+    /// What the first iteration has shown promises nothing yet: it is the one that makes what
+    /// persists.
     pub(super) fn note_excess(&mut self) {
         let promised = self.predictor.promised(self.progress()).filter(|_| self.iterations > 1);
         let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));

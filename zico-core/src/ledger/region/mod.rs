@@ -1,8 +1,8 @@
 //! All regions under one budget: who has each, and where each is mapped.
 //!
 //! A region is created once and then handed over between jobs. It stays mapped in each arena page
-//! that it has backed (one physical allocation may have several addresses), so that a page that gets
-//! its region back needs no device call.
+//! that it has backed (one physical allocation may have several addresses), so that a page that
+//! gets its region back needs no device call.
 
 mod set;
 mod table;

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 const BITS: usize = 64;
 
-/// Two levels of words: a bit of the upper says whether a word of the lower holds any. Adding and removing
-/// is O(1), the next member O(regions / 4096).
+/// Two levels of words: a bit of the upper says whether a word of the lower holds any. Adding and
+/// removing is O(1), the next member O(regions / 4096).
 #[derive(Default)]
 pub(in crate::ledger) struct Set {
     words: Vec<u64>,

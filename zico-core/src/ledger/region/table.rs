@@ -191,8 +191,8 @@ impl RegionTable {
         core::iter::once(&self.idle[home]).chain(nobodys).flat_map(|idle| idle.regions.from(0))
     }
 
-    /// Free regions that have memory and that other jobs had last. They begin with another one's for each
-    /// job, so that they do not all take from the same.
+    /// Free regions that have memory and that other jobs had last. They begin with another one's
+    /// for each job, so that they do not all take from the same.
     pub(in crate::ledger) fn idle_of_others(
         &self,
         job: JobKey,

@@ -79,8 +79,8 @@ fn what_drained_drains_again_when_its_lease_is_taken_back() {
     assert_eq!(books.state(), (2, 0, 0));
 }
 
-/// Own idle, own draining, absent, other jobs' idle: memory is created for a job only when it uses all that
-/// it has.
+/// Own idle, own draining, absent, other jobs' idle: memory is created for a job only when it uses
+/// all that it has.
 #[test]
 fn regions_are_chosen_in_order() {
     let mut books = Books::new(4);

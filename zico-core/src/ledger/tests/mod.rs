@@ -175,7 +175,8 @@ impl Books {
         self.end(job);
     }
 
-    /// Free regions, leased ones and draining ones, which come to the limit where nothing is closed.
+    /// Free regions, leased ones and draining ones, which come to the limit where nothing is
+    /// closed.
     fn state(&self) -> (usize, u32, u32) {
         let accounts = || self.ledger.accounts.values();
         let leased = accounts().map(Account::leased_total).sum();

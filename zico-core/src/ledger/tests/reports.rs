@@ -20,7 +20,7 @@ fn a_snapshot_has_the_figures_of_pool_and_jobs() {
     let held = books.ledger.job(one).unwrap().held;
     assert_eq!((held.persistent, held.iteration, held.draining), (PAGE, PAGE, PAGE));
     assert_eq!((held.peak, held.total(), job.held), (Bytes::mib(3), Bytes::mib(3), held));
-    let stats = books.ledger.job(one).unwrap().stats;
+    let stats = job.stats;
     assert_eq!((stats.reserved.current, stats.reserved.allocated), (Bytes::mib(3), Bytes::mib(3)));
     assert_eq!(&*books.ledger.job(two).unwrap().name, "b");
     assert_eq!(books.ledger.job(99), None);

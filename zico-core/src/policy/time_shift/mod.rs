@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use super::{Policy, Tenant, Verdict, View};
 use crate::learn::profile::Profile;
 use crate::types::report::Activity;
+use crate::types::tuning::SHORT_ITERATION;
 use crate::types::units::{Regions, Ticks};
 use sum::Sum;
 
@@ -13,71 +14,71 @@ mod tests;
 
 /// What counts where throughput and fairness pull apart.
 ///
-/// Over ten triples of recorded jobs at five budgets, total throughput over that of the best of the other
-/// policies is 1.016, 1.015 and 0.979 on average, Jain's index of what each job has of its rate alone
-/// 0.959, 0.960 and 0.997, and the least of these shares 0.425, 0.427 and 0.490.
+/// Over ten triples of recorded jobs at five budgets, total throughput over that of the best of the
+/// other policies is 1.016, 1.015 and 0.979 on average, Jain's index of what each job has of its
+/// rate alone 0.959, 0.960 and 0.997, and the least of these shares 0.425, 0.427 and 0.490.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Aim {
-    /// All jobs together: of those that wait the one with the lowest peak goes first, since most fits
-    /// beside it.
+    /// All jobs together: of those that wait the one with the lowest peak goes first, since most
+    /// fits beside it.
     Throughput,
-    /// Both: the lightest goes first, by peak times length. Short iterations are not put off for long
-    /// ones, nor low ones for high ones.
+    /// Both: the lightest goes first, by peak times length. Short iterations are not put off for
+    /// long ones, nor low ones for high ones.
     #[default]
     Balance,
-    /// That each job gets on alike: the one goes first that has had the least
-    /// [time of its own](Tenant::served), and one that is ahead of another by more than an iteration
-    /// waits for that, even where it fits.
+    /// That each job gets on alike: the one goes first that has had the least [time of its
+    /// own](Tenant::served), and one that is ahead of another by more than an iteration waits for
+    /// that, even where it fits.
     Fairness,
 }
-
-/// An iteration is short beside one that takes so many times as long.
-const MANY: u64 = 8;
 
 /// Start at the first moment from which all waves fit together (the default).
 ///
 /// The smallest delay d >= 0 such that for all t: own(t) + sum over the running iterations of
-/// theirs(position + d + t) <= room. Zico's time-shift model (Lim et al., ATC 2021, section 5) for any
-/// number of jobs; exact on the profiles' step functions instead of trying one step of time after
-/// another. An iteration with no profile yet runs alone, and nothing starts beside it.
+/// theirs(position + d + t) <= room. Zico's time-shift model (Lim et al., ATC 2021, section 5) for
+/// any number of jobs; exact on the profiles' step functions instead of trying one step of time
+/// after another. An iteration with no profile yet runs alone, and nothing starts beside it.
 ///
-/// What a wave takes at a moment is what it [is expected](crate::Step::expected) to hold. With all that
-/// drained at most, as profiles have it, iterations wait for memory that has long come back (1.29 against
-/// 1.39 for gnmt + bert-base + resnet110-cifar at f = 0.05); with nothing of it they start too early (0.6%
-/// less for 27 triples at f = 0.1, up to 6%).
+/// What a wave takes at a moment is what it [is expected](crate::Step::expected) to hold. With all
+/// that drained at most, as profiles have it, iterations wait for memory that has long come back
+/// (1.29 against 1.39 for gnmt + bert-base + resnet110-cifar at f = 0.05); with nothing of it they
+/// start too early (0.6% less for 27 triples at f = 0.1, up to 6%).
 ///
 /// The running iterations count up to their ends. That their jobs will come again right afterwards
-/// does not count: the next iteration is put off in its turn, which costs less than keeping room for
-/// it. With one more iteration of each running job counted, total throughput (sum of rates over rates
-/// alone, recorded jobs, at f = 0.5, 0.25, 0.1, 0.05) falls from 1.44, 1.29, 1.22, 1.20 to 1.00 for
-/// resnet50 + bert-base, from 1.51, 1.52, 1.51, 1.50 to 1.44, 1.37, 1.34, 1.33 for mobilenet_v2 +
-/// resnet110-cifar, and from 1.56, 1.42, 1.31, 1.30 to 1.29, 1.22, 1.23, 1.21 for gpt2-small +
-/// nasnetalarge; with two more it is the same.
+/// does not count: the next iteration is put off in its turn, which costs less than keeping room
+/// for it. With one more iteration of each running job counted, total throughput (sum of rates over
+/// rates alone, recorded jobs, at f = 0.5, 0.25, 0.1, 0.05) falls from 1.44, 1.29, 1.22, 1.20 to
+/// 1.00 for resnet50 + bert-base, from 1.51, 1.52, 1.51, 1.50 to 1.44, 1.37, 1.34, 1.33 for
+/// mobilenet_v2 + resnet110-cifar, and from 1.56, 1.42, 1.31, 1.30 to 1.29, 1.22, 1.23, 1.21 for
+/// gpt2-small + nasnetalarge; with two more it is the same.
 ///
 /// *Before it fits* an iteration starts beside one that is past its peak
-/// ([`TickTock`](super::TickTock)): from there on the other one only gives up memory, so it never has to
-/// wait, and the newcomer gets on as far as there is memory instead of waiting outside. That is worth up
-/// to a tenth (resnet50 + bert-base at f = 0.5: 1.57 against 1.44), where two things hold:
+/// ([`TickTock`](super::TickTock)): from there on the other one only gives up memory, so it never
+/// has to wait, and the newcomer gets on as far as there is memory instead of waiting outside. That
+/// is worth up to a tenth (resnet50 + bert-base at f = 0.5: 1.57 against 1.44), where two things
+/// hold:
 ///
-/// * Only one iteration runs. What is gained is work beside it; beside two there is little left to gain.
-/// * No other job would fit before the newcomer does, whether it waits or is between two iterations. What
-///   the newcomer holds while it waits inside would be missing to that one.
+/// * Only one iteration runs. What is gained is work beside it; beside two there is little left to
+///   gain.
+/// * No other job would fit before the newcomer does, whether it waits or is between two
+///   iterations. What the newcomer holds while it waits inside would be missing to that one.
 ///
-/// That it must also get on by some share of the time was tried, and costs more than it gains: what a
-/// wave says that the other one holds is never less than what it does hold, so who waits inside gets on
-/// earlier than that (pairs lose up to 6% if it has to get on for an eighth of the time).
+/// That it must also get on by some share of the time was tried, and costs more than it gains: what
+/// a wave says that the other one holds is never less than what it does hold, so who waits inside
+/// gets on earlier than that (pairs lose up to 6% if it has to get on for an eighth of the time).
 ///
-/// With no such start where there is a third job, 27 triples at f = 0.1 come to 0.7% less on average and
-/// up to 10% (gcn + unet + whisper-tiny); with every start past a peak to 4% less.
+/// With no such start where there is a third job, 27 triples at f = 0.1 come to 0.7% less on
+/// average and up to 10% (gcn + unet + whisper-tiny); with every start past a peak to 4% less.
 ///
-/// Of those that wait the lightest goes first, by peak times length: the memory that one heavy iteration
-/// takes serves many light ones. Where throughput and fairness pull apart, [`Aim`] chooses. How often a
-/// job can be passed over is [bounded](crate::Job::begin).
+/// Of those that wait the lightest goes first, by peak times length: the memory that one heavy
+/// iteration takes serves many light ones. Where throughput and fairness pull apart, [`Aim`]
+/// chooses. How often a job can be passed over is [bounded](crate::Job::begin).
 ///
-/// Iterations that take no more than an eighth of the candidate's time come and go while it runs, so
-/// what they take is not counted where they are now: room is kept for their peaks, whether one runs
-/// just now or not, as long as the candidate's own peak leaves it. Else two heavy jobs take turns in
-/// what one light job needs (resnet110-cifar + resnet50 + dlrm at f = 0.1: 1.722 against 1.686).
+/// Iterations that take no more than an eighth of the candidate's time come and go while it runs,
+/// so what they take is not counted where they are now: room is kept for their peaks, whether one
+/// runs just now or not, as long as the candidate's own peak leaves it. Else two heavy jobs take
+/// turns in what one light job needs (resnet110-cifar + resnet50 + dlrm at f = 0.1: 1.722 against
+/// 1.686).
 ///
 /// What it needs for a decision it uses again for the next one: none allocates once a few have been
 /// made.
@@ -131,8 +132,8 @@ impl TimeShift {
         Self { aim, ..Self::default() }
     }
 
-    /// When the candidate may start before it fits: when the one iteration that runs is past its peak,
-    /// if no other job would fit sooner.
+    /// When the candidate may start before it fits: when the one iteration that runs is past its
+    /// peak, if no other job would fit sooner.
     fn early(&mut self, view: &View<'_>, fits: Verdict) -> Option<Ticks> {
         let fits = fits.promise()?;
         let mut running = view.running();
@@ -143,8 +144,8 @@ impl TimeShift {
         (falls < fits && self.fits_first(view, fits)).then_some(falls)
     }
 
-    /// Whether no other job, beside the one that runs, would fit before the candidate does. One that is
-    /// between two iterations comes again.
+    /// Whether no other job, beside the one that runs, would fit before the candidate does. One
+    /// that is between two iterations comes again.
     fn fits_first(&mut self, view: &View<'_>, fits: Ticks) -> bool {
         (0..view.jobs.len()).all(|job| {
             if job == view.candidate || view.jobs[job].is_running() {
@@ -177,7 +178,8 @@ impl TimeShift {
         let mut kept = Regions::ZERO;
         for (job, tenant) in view.others() {
             let Some(profile) = measured(tenant) else { continue };
-            let is_short = profile.length().value().saturating_mul(MANY) <= own.length().value();
+            let is_short =
+                profile.length().value().saturating_mul(SHORT_ITERATION) <= own.length().value();
             let more = kept.saturating_add(profile.expected_peak());
             if is_short && more <= left {
                 (self.aside[job], kept) = (true, more);
@@ -197,15 +199,16 @@ fn measured(job: &Tenant) -> Option<&Profile> {
     job.profile.as_deref().filter(|profile| profile.length() < Ticks::MAX)
 }
 
-/// How much an iteration takes for how long. Nothing as long as that is not known, so that it soon is.
+/// How much an iteration takes for how long. Nothing as long as that is not known, so that it soon
+/// is.
 fn weight(job: &Tenant) -> u128 {
     measured(job).map_or(0, |profile| {
         u128::from(profile.peak().value()) * u128::from(profile.length().value())
     })
 }
 
-/// Whether the candidate's job has had more time of its own than some other that waits or runs, by more
-/// than an iteration.
+/// Whether the candidate's job has had more time of its own than some other that waits or runs, by
+/// more than an iteration.
 fn is_ahead(own: &Profile, view: &View<'_>) -> bool {
     let behind = |job: &Tenant| job.served.saturating_add(own.length()) < view.own().served;
     let counts = |job: &Tenant| job.activity != Activity::Idle && measured(job).is_some();

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::policy::{Tenant, View};
 use crate::types::units::{Regions, Ticks};
 
-/// A step function of time, measured from now: the demands of running iterations added up, as far as
-/// anybody has asked.
+/// A step function of time, measured from now: the demands of running iterations added up, as far
+/// as anybody has asked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     cursors: Vec<Cursor>,
@@ -124,8 +124,8 @@ impl Sum {
         first + before.count()
     }
 
-    /// The end of the last of the pieces from `first` on that takes more than `left` and begins before
-    /// `to`. The first one ends after the window begins.
+    /// The end of the last of the pieces from `first` on that takes more than `left` and begins
+    /// before `to`. The first one ends after the window begins.
     pub(super) fn last_conflict(&self, first: usize, to: Ticks, left: Regions) -> Option<Ticks> {
         let mut last = None;
         for piece in &self.pieces[first..] {

@@ -1,8 +1,10 @@
 //! What planning takes, in steps.
 
 use super::super::gaps;
-use super::super::layout::{Need, PLANS};
+use super::super::layout::Need;
+use super::super::planning::plan;
 use super::*;
+use crate::types::tuning::PLAN_STEPS;
 use zico_plan::{Block, Planner, Work, sorting};
 
 /// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a
@@ -31,8 +33,8 @@ fn need(block: &Block) -> Need {
 fn random_lifetimes_are_planned_within_a_bound() {
     for (n, live) in [(1000, 125), (2000, 250), (4000, 500), (8000, 1000)] {
         let needs: Vec<Need> = at_random(n, live).iter().map(need).collect();
-        let layout = Layout::new(&needs, PAGE).unwrap();
-        let most = (PLANS + 170 + 90) * sorting(needs.len());
+        let layout = plan(&needs, PAGE).unwrap();
+        let most = (PLAN_STEPS + 170 + 90) * sorting(needs.len());
         assert!(layout.steps <= most, "{n}: {} steps are more than {most}", layout.steps);
         assert!(layout.height < layout.lower_bound * 6 / 5);
     }
@@ -55,7 +57,7 @@ fn wide(half: u64) -> Layout {
     let small = (0..half).map(|i| Block::new(i, half, PAGE));
     let wide = (half..2 * half).map(|i| Block::new(i, i + 1, half * PAGE));
     let needs: Vec<Need> = small.chain(wide).map(|block| need(&block)).collect();
-    Layout::new(&needs, PAGE).unwrap()
+    plan(&needs, PAGE).unwrap()
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn pages_of_gaps_are_counted() {
 fn pages_that_lie_in_the_same_blocks_count_as_one() {
     let spent = |page: u64| {
         let needs: Vec<Need> = at_random(500, 20).iter().map(need).collect();
-        let mut layout = Layout::new(&needs, PAGE).unwrap();
+        let mut layout = plan(&needs, PAGE).unwrap();
         for entry in &mut layout.entries {
             (entry.start, entry.size) = (entry.start * 1000, entry.size * 1000);
         }
@@ -91,7 +93,7 @@ fn pages_that_lie_in_the_same_blocks_count_as_one() {
 fn the_peak_is_the_same_however_it_is_found() {
     for (n, live) in [(50, 5), (300, 40), (1000, 300)] {
         let needs: Vec<Need> = at_random(n, live).iter().map(need).collect();
-        let mut layout = Layout::new(&needs, PAGE).unwrap();
+        let mut layout = plan(&needs, PAGE).unwrap();
         let peak = layout.peak;
         layout.peak = 0;
         gaps::close(&mut layout, PAGE.trailing_zeros(), &mut Work::new(0));
@@ -105,7 +107,7 @@ fn recorded_iterations_are_planned_at_their_bounds() {
         let all = zico_mock::bundled::open(name).unwrap().repeating().blocks;
         let blocks: Vec<Block> =
             all.iter().map(|b| Block::new(b.lower, b.upper, b.size).aligned(b.align)).collect();
-        let work = PLANS * sorting(blocks.len());
+        let work = PLAN_STEPS * sorting(blocks.len());
         let plan = Planner::new(&blocks).unwrap().fast(Work::new(work)).unwrap();
         assert_eq!(plan.height, plan.lower_bound, "{name}");
         // There is some room left for iterations that are harder.

@@ -1,0 +1,86 @@
+//! What a job waits for, and whether others wait for it in vain.
+
+use super::super::fairness::Bypasses;
+use super::super::run::{Phase, Stall};
+use super::Account;
+use crate::types::units::Ticks;
+
+impl Account {
+    /// Whether a running iteration waits for memory.
+    pub(in crate::ledger) fn is_stalled(&self) -> bool {
+        self.stall.is_some() && matches!(self.phase, Phase::Running(_))
+    }
+
+    /// Whether it waits for memory that it was denied at this epoch. One that has gone on since was
+    /// only asking.
+    pub(in crate::ledger) fn is_denied_at(&self, epoch: u64) -> bool {
+        let progress = self.pulse.progress();
+        self.stall.is_some_and(|stall| stall.epoch == epoch && stall.at == progress)
+    }
+
+    /// Looks whether a job that others wait for stands still: one between iterations that holds
+    /// what it may free, or one that may start and does not. Whether others need not wait for it
+    /// since, or a thread of it that waits for memory has to ask again, as another one has gone on.
+    pub(in crate::ledger) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
+        let progress = self.pulse.progress();
+        let asks_again = self.stall.is_some_and(|stall| stall.at != progress);
+        if asks_again {
+            self.resume(now);
+        }
+        let waited_for = match self.phase {
+            Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
+            Phase::Admitted => true,
+            Phase::Waiting(_) | Phase::Running(_) => false,
+        };
+        if !waited_for || self.gone {
+            self.has_moved();
+            return asks_again;
+        }
+        let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
+        self.seen = Some((progress, since));
+        let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
+        let was_open = self.first_wave.is_open();
+        if matches!(self.phase, Phase::Admitted) {
+            if self.still {
+                // It can ask again, if it still wants to.
+                self.phase = Phase::Idle;
+            }
+            return self.still || asks_again;
+        }
+        let lapsed = self.first_wave.look(progress, self.still) && was_open;
+        self.still && !was_still || lapsed || asks_again
+    }
+
+    /// It has gone on to something else.
+    pub(in crate::ledger) fn has_moved(&mut self) {
+        (self.seen, self.still) = (None, false);
+    }
+
+    /// Whether it has stood still, and does so still.
+    pub(in crate::ledger) fn is_still(&self) -> bool {
+        let progress = self.pulse.progress();
+        self.still && self.seen.is_some_and(|(seen, _)| seen == progress)
+    }
+
+    /// How many regions it waits for, if it does. One that has gone on since was only asking.
+    pub(in crate::ledger) fn awaited(&self) -> Option<u32> {
+        let progress = self.pulse.progress();
+        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
+    }
+
+    /// It was denied so many regions.
+    pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
+        let at = self.pulse.progress();
+        let new = Stall { since: now, epoch, asked, at, bypassed: Bypasses::default() };
+        let stall = self.stall.get_or_insert(new);
+        (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+    }
+
+    /// It waits for memory no longer.
+    pub(in crate::ledger) fn resume(&mut self, now: Ticks) {
+        let Some(stall) = self.stall.take() else { return };
+        if let Phase::Running(run) = &mut self.phase {
+            run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Fairness: nobody who waits is passed over for ever, be it to start an iteration or, within one,
+//! for memory.
+//!
+//! Each counts by how many it has been passed over ([`Bypasses`]): one that waits to start, by
+//! those that asked later and were put before it by priority or by the policy; one that waits for
+//! memory, by each iteration that begins, since that may take what the other waits for. After 16 it
+//! is *overdue*: one that waits to start goes before all that are not, in the order of asking; for
+//! one that waits for memory nothing begins until it goes on.
+//!
+//! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
+//! that were asked for later, and one of each job that asked before it or was passed over as often.
+//! Then it waits for those that run, and for nothing that starts later (I5).
+
+use core::cmp::Ordering;
+
+use crate::types::tuning::MOST_BYPASSES;
+
+/// By how many one that waits has been passed over, since it has waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bypasses(u32);
+
+impl Bypasses {
+    /// One more was put before it.
+    pub(super) fn add(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// Nobody may be put before it any more.
+    pub(super) const fn is_overdue(self) -> bool {
+        self.0 >= MOST_BYPASSES
+    }
+
+    /// Who goes first: whoever is overdue. None where the rank decides: neither is.
+    pub(super) fn order(self, other: Self) -> Option<Ordering> {
+        let overdue = (self.is_overdue(), other.is_overdue());
+        (overdue != (false, false)).then(|| overdue.1.cmp(&overdue.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(times: u32) -> Bypasses {
+        let mut bypasses = Bypasses::default();
+        (0..times).for_each(|_| bypasses.add());
+        bypasses
+    }
+
+    #[test]
+    fn whoever_has_been_passed_over_often_enough_goes_first() {
+        for (one, other, order) in [
+            (0, 15, None),
+            (16, 15, Some(Ordering::Less)),
+            (0, 16, Some(Ordering::Greater)),
+            // Then it counts who has asked first.
+            (16, 40, Some(Ordering::Equal)),
+        ] {
+            assert_eq!(passed(one).order(passed(other)), order, "{one} {other}");
+        }
+        assert!(!passed(15).is_overdue() && passed(16).is_overdue());
+    }
+}

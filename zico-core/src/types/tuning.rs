@@ -1,0 +1,174 @@
+//! The constants that are a choice: the unit of each, what it does, and where its value comes from.
+//!
+//! *Measured*: other values were tried, and the figures stand at the place named. *Published*:
+//! taken over from a paper. *Chosen*: by reasoning, or so that a bound holds; others may be as
+//! good. What has to have its value for the code to be right (bits of a word, a number for none) is
+//! not here but where it is used.
+
+use super::units::{Bytes, Progress, Ticks};
+
+// Sizes.
+
+/// Bytes. Every block's size is rounded up to a multiple of it, and every address is one. Less
+/// wastes less and makes more lengths to keep apart. Chosen: what CUDA's caching allocators round
+/// to, so that a runtime finds what it is used to.
+pub(crate) const GRANULE: u64 = 512;
+/// Times the device's memory: the length of an arena's address range. No block ever has to move,
+/// however its neighbours lie. Chosen; address space costs nothing.
+pub(crate) const ADDRESSES_PER_BYTE: u64 = 2;
+/// Parts of the budget, bytes: a region whose size is not given is that part of it, but not more
+/// than 2 MiB, which CUDA maps at least. Fewer parts follow the waves less closely. Chosen.
+pub(crate) const SMALL_REGIONS: (u64, Bytes) = (1 << 11, Bytes::mib(2));
+/// The same for large budgets: half as many calls of the device for large blocks, while small jobs
+/// hold at most 2% more than their blocks, and with 8 MiB 4%. Measured: docs/results.md.
+pub(crate) const LARGE_REGIONS: (u64, Bytes) = (1 << 14, Bytes::mib(4));
+/// Regions: a size that is not given leaves no more of them. An entry of the books takes some
+/// hundred bytes of the host. Chosen.
+pub(crate) const MOST_REGIONS_UNTOLD: u64 = 1 << 17;
+/// Regions: more are refused, whatever size is given. Chosen: some hundred MB of the host.
+pub(crate) const MOST_REGIONS: u64 = 1 << 20;
+
+// Time.
+
+/// How long others wait for a job that is between iterations and does nothing, if the pool is not
+/// told. Chosen: longer than a step of anything, shorter than a person waits.
+pub(crate) const PATIENCE: Ticks = Ticks::millis(60_000);
+
+// What is done under a lock at a time.
+
+/// Regions or pages: how many are looked at while the ledger's lock is held, where a call has to do
+/// with any number of them. More is fewer locks, less is shorter ones. Chosen.
+pub(crate) const AT_A_TIME: usize = 1024;
+/// Regions taken out of use at a time, each with calls of the device. Chosen.
+pub(crate) const RETIRED_AT_A_TIME: usize = 64;
+
+// Leases and fences.
+
+/// Bytes given up that are fenced together. Less is more fences, more holds memory up. Published:
+/// Zico's T.
+pub(crate) const BATCH_BYTES: u64 = 8 << 20;
+/// Entries of such a batch, so that one of regions that come and go stays small. Chosen.
+pub(crate) const BATCH_REGIONS: usize = 64;
+/// Free regions that are compared for a lease, beside as many as it has pages. More finds one that
+/// is mapped there or used at like times more often, and takes longer. Chosen.
+pub(crate) const REGIONS_COMPARED: usize = 64;
+/// Sorts of pages, by when they are in use, that a lease chooses regions for apart. Chosen: with
+/// the one above the bound that `Job::alloc` states.
+pub(crate) const SORTS_OF_PAGES: usize = 64;
+
+// A broker.
+
+/// Jobs of one broker. More are turned away. Chosen: a decision costs O(jobs log jobs).
+pub(crate) const MOST_JOBS: u32 = 1024;
+/// Jobs of one client of a broker: one that goes mad leaves the others room. Chosen.
+pub(crate) const MOST_JOBS_OF_A_CLIENT: u32 = 64;
+/// Bytes of a job's name, as it travels. Chosen.
+pub(crate) const LONGEST_JOB_NAME: usize = 128;
+
+// Admission.
+
+/// Bypasses: one that waits is passed over by so many, and by no more. More serves priorities and
+/// the policy's order better, less is fairer. Chosen.
+pub(crate) const MOST_BYPASSES: u32 = 16;
+/// Looks at the waiting jobs in an iteration of another job, at most. Each takes O(jobs log jobs).
+/// Chosen.
+pub(crate) const LOOKS_PER_ITERATION: u32 = 1024;
+/// Operations: the first step of a job, before its first iteration, has fewer; what holds memory
+/// for longer is no step. Chosen.
+pub(crate) const FIRST_WAVE: Progress = Progress::new(1 << 16);
+/// Part of the most that a job has held: a detected iteration has not ended while more than that is
+/// held. Chosen: what carries a loss or a counter over, no layer.
+pub(crate) const CARRIED_PART: u32 = 64;
+/// Times: an iteration is short beside one that takes so many times as long, and room is kept
+/// for it. Chosen.
+pub(crate) const SHORT_ITERATION: u64 = 8;
+
+// Arenas.
+
+/// Units of 512 bytes: lengths below it have a bin each, those above share one if they differ by
+/// less than a 2048th. Less takes less of the host, 71 kB an arena. Chosen: a region of 2 MiB is as
+/// many units.
+pub(crate) const EXACT_BINS: u64 = 1 << 12;
+/// Places that are compared when an arena grows: those in which the block fits most tightly.
+/// Chosen.
+pub(crate) const PLACES_COMPARED: usize = 16;
+/// Bare pieces that are looked at for those places. An arena with more holes of about one length
+/// misses the tightest, but does not spend longer on a lease than the pool does. Chosen.
+pub(crate) const PIECES_COMPARED: usize = 1 << 10;
+/// Binary digits: a block of at most a page over 2 to the power of this lies in one page, so that
+/// it keeps no more than one region, whatever it outlives. Chosen.
+pub(crate) const SMALL_BLOCK: u32 = 4;
+/// Streams other than its own that a job remembers to be known to the device. Chosen.
+pub(crate) const STREAMS_KNOWN: usize = 64;
+
+// Histories and plans.
+
+/// Allocations of an iteration that are noted; what comes later in it is taken to be freed in it.
+/// An iteration may never end. Chosen: 2 MB of the host.
+pub(crate) const MOST_NOTED_ALLOCATIONS: usize = 1 << 18;
+/// Allocations: an iteration of more is not planned. Chosen: planning takes some 100 ms there.
+pub(crate) const MOST_PLANNED: usize = 1 << 16;
+/// Allocations: an iteration of more gets the first plan that there is. Chosen.
+pub(crate) const ONE_PLAN_FROM: usize = 1 << 14;
+/// Steps for each block and binary digit of their number that fast plans take at most: all 44 of
+/// them for lifetimes as iterations have them. Measured: resnet50 needs 25 plans, the other
+/// recorded jobs three.
+pub(crate) const PLAN_STEPS: u64 = 320;
+/// How often a plan is made anew because blocks lived otherwise than it had foreseen. Chosen.
+pub(crate) const PLANNED_ANEW: u32 = 4;
+/// Allocations: a time for which a page is empty is short if it is no longer ... Chosen.
+pub(crate) const SHORT_GAP: usize = 8;
+/// ... or no longer than this part of the iteration: a plan keeps the page through it. Chosen.
+pub(crate) const SHORT_GAP_PART: usize = 32;
+/// Steps for each allocation and binary digit of their number that looking for such times takes.
+/// Chosen.
+pub(crate) const GAP_STEPS: u64 = 64;
+
+// What iterations are like.
+
+/// Kinds of iteration that a job is known by: profiles and plans are kept for each. Chosen:
+/// training, validation, and some lengths of sequence.
+pub(crate) const KINDS: usize = 8;
+/// Steps of a profile. A decision costs O(steps of all running jobs). Chosen.
+pub(crate) const PROFILE_STEPS: usize = 256;
+/// Steps that are noted of an iteration before they are coarsened. Chosen: it may never end.
+pub(crate) const NOTED_STEPS: usize = 64 * PROFILE_STEPS;
+/// Figures of past iterations that a maximum is taken of. Chosen.
+pub(crate) const RECENT: usize = 8;
+/// Regions: the margin of a claim is never less, whatever the iterations have shown. Chosen.
+pub(crate) const LEAST_MARGIN: u32 = 1;
+/// Iterations: until so many have ended ... Chosen.
+pub(crate) const LEARNING: u64 = 3;
+/// ... the margin is at least this part of the promise. Chosen.
+pub(crate) const LEARNING_PART: u32 = 64;
+/// Iterations: until so many of a job have ended that has several kinds ... Chosen.
+pub(crate) const LEARNING_KINDS: u64 = 5;
+/// ... the margin is at least so many regions, if these are ... Chosen.
+pub(crate) const KINDS_MARGIN: u32 = 2;
+/// ... no more than this part of the promise. Chosen.
+pub(crate) const KINDS_MARGIN_PART: u32 = 16;
+/// Claims of past iterations of which it is estimated what a new kind may take beyond all of them.
+/// Chosen.
+pub(crate) const NOVELTY_CLAIMS: usize = 16;
+/// Iterations: fewer tell nothing of the next one. Chosen.
+pub(crate) const NOVELTY_FEWEST: u64 = 8;
+/// How often the excess that is to be expected is added. Chosen.
+pub(crate) const NOVELTY_FACTOR: u64 = 8;
+
+// The detector of iterations nobody marks.
+
+/// Allocations: the shortest period. Published: SmartPool's 100 operations, frees included.
+pub(crate) const SHORTEST_PERIOD: u64 = 50;
+/// Allocations: the longest period. Chosen: half of what is remembered.
+pub(crate) const LONGEST_PERIOD: u64 = 1 << 15;
+/// Allocations: no loop within an iteration makes more. Chosen.
+pub(crate) const LONGEST_LOOP: u64 = 1 << 13;
+/// Allocations that are remembered, a period and the one before: 8 bytes each. Chosen.
+pub(crate) const REMEMBERED_ALLOCATIONS: usize = 1 << 16;
+/// Sizes in a row that tell a candidate by their hash. Chosen.
+pub(crate) const HASH_WINDOW: u64 = 16;
+/// Places for hashes of windows: 8 bytes each. Chosen.
+pub(crate) const HASH_PLACES: usize = 1 << 15;
+/// Part of what is live: as much is live as a period ago if the difference is less. Something small
+/// may be kept in each iteration. Chosen.
+pub(crate) const SAME_LIVE_PART: u64 = 512;
