@@ -39,19 +39,36 @@ def _stats(job: zico.Job) -> dict[str, Any]:
     """A job's statistics by PyTorch's names: what ``torch.cuda.memory_allocated`` and the like read."""
     found = job.stats()
 
-    def counter(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
-        return {"all": {"current": current, "peak": peak, "allocated": allocated, "freed": freed}}
+    def counter(current: int = 0, peak: int = 0, allocated: int = 0, freed: int = 0) -> dict[str, Any]:
+        # zico has no pool of its own for small blocks.
+        none = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+        all_ = {"current": current, "peak": peak, "allocated": allocated, "freed": freed}
+        return {"all": all_, "large_pool": all_, "small_pool": none}
 
     live = found["allocations"] - found["frees"]
-    allocated = (found["allocated_total"], found["freed_total"])
+    totals = (found["allocated_total"], found["freed_total"])
+    blocks = counter(live, live, found["allocations"], found["frees"])
+    allocated = counter(found["allocated"], found["allocated_peak"], *totals)
+    requested = counter(found["requested"], found["requested_peak"], *totals)
+    # What has ever been reserved is not counted: at least the peak.
+    peak = found["reserved_peak"]
+    reserved = counter(found["reserved"], peak, peak, peak - found["reserved"])
     return {
-        "allocation": counter(live, live, found["allocations"], found["frees"]),
-        "allocated_bytes": counter(found["allocated"], found["allocated_peak"], *allocated),
-        "active_bytes": counter(found["allocated"], found["allocated_peak"], *allocated),
-        "requested_bytes": counter(found["requested"], found["requested_peak"], *allocated),
-        "reserved_bytes": counter(
-            found["reserved"], found["reserved_peak"], found["reserved_peak"], 0
-        ),
+        "allocation": blocks,
+        "active": blocks,
+        "allocated_bytes": allocated,
+        "active_bytes": allocated,
+        "requested_bytes": requested,
+        "reserved_bytes": reserved,
+        "segment": counter(),
+        "inactive_split": counter(),
+        "inactive_split_bytes": counter(),
+        "oversize_allocations": counter()["all"],
+        "oversize_segments": counter()["all"],
         "num_ooms": found["refusals"],
         "num_alloc_retries": 0,
+        "num_sync_all_streams": 0,
+        "num_device_alloc": 0,
+        "num_device_free": 0,
+        "max_split_size": -1,
     }
