@@ -26,7 +26,7 @@ ALONE: dict[str, Any] = {}
 def broker(budget: int) -> Iterator[Path]:
     """A broker in a process of its own."""
     # A socket's path may have 107 characters.
-    with tempfile.TemporaryDirectory(prefix="zico-") as folder:
+    with tempfile.TemporaryDirectory(prefix="broker-") as folder:
         socket = Path(folder) / "b" / "socket"
         command = [sys.executable, "-m", "zico", "serve", "--budget", budget, "--socket", socket]
         serving = start(*command)
@@ -35,11 +35,12 @@ def broker(budget: int) -> Iterator[Path]:
                 if socket.exists() or serving.poll() is not None:
                     break
                 time.sleep(0.1)
-            assert serving.poll() is None, serving.communicate()
             yield socket
         finally:
+            ended = serving.poll()
             serving.kill()
-            serving.wait()
+            said = serving.communicate()
+            assert ended is None, f"the broker has ended: {ended} {said}"
 
 
 def job_under(socket: Path, stats: Path, job: list[object]) -> subprocess.Popen[str]:
