@@ -10,45 +10,10 @@ use rustix::io::Errno;
 use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
+use super::config::HostConfig;
 use super::error::HostError;
 use super::registry::{Backing, Place, Registry};
 use super::{addresses, pieces};
-
-/// The unit of memory unless another is asked for. It is a whole number of pages on every system
-/// (ARM has some with pages of 64 KiB), small enough for the waves of jobs of some megabytes, and
-/// large enough that what a process may have of mappings (65,530) is 4 GiB even in regions of one
-/// unit.
-const GRANULARITY: Bytes = Bytes::kib(64);
-
-/// How a [`HostDevice`] is to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostConfig {
-    granularity: Option<Bytes>,
-    capacity: Option<Bytes>,
-}
-
-impl HostConfig {
-    /// All of the machine's memory in units of 64 KiB.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { granularity: None, capacity: None }
-    }
-
-    /// Another unit of memory: a power of two, at least the kernel's page.
-    #[must_use]
-    pub const fn granularity(mut self, granularity: Bytes) -> Self {
-        self.granularity = Some(granularity);
-        self
-    }
-
-    /// Another capacity, rounded down to whole units. It may be more than the machine has: `create`
-    /// says when there is no more. What a container's limit leaves is not looked at.
-    #[must_use]
-    pub const fn capacity(mut self, capacity: Bytes) -> Self {
-        self.capacity = Some(capacity);
-        self
-    }
-}
 
 /// A device whose memory is the machine's own. Clones are handles on the same one. See the
 /// [module's documentation](super).
@@ -113,12 +78,12 @@ impl HostDevice {
     /// # Errors
     /// If the configuration cannot be.
     pub fn new(config: HostConfig) -> Result<Self, HostError> {
-        let granularity = config.granularity.unwrap_or(GRANULARITY);
+        let granularity = config.unit();
         let page = Bytes::new(rustix::param::page_size() as u64);
         if !granularity.value().is_power_of_two() || granularity < page {
             return Err(HostError::BadGranularity { granularity, page });
         }
-        let capacity = config.capacity.unwrap_or_else(machine_memory);
+        let capacity = config.memory();
         let whole = Bytes::new(capacity.value() & !(granularity.value() - 1));
         if whole.is_zero() {
             return Err(HostError::BadCapacity { capacity, granularity });
@@ -405,15 +370,6 @@ fn no_mapping(error: Errno, registry: &Registry) -> HostError {
         Errno::NOMEM => HostError::TooManyMappings { mappings: registry.mappings() },
         error => HostError::Kernel { call: "mmap", error },
     }
-}
-
-/// The memory of the machine.
-fn machine_memory() -> Bytes {
-    let info = rustix::system::sysinfo();
-    // Widths differ between systems.
-    #[allow(clippy::useless_conversion, reason = "it is a u32 on some")]
-    let total = u64::from(info.totalram);
-    Bytes::new(total.saturating_mul(u64::from(info.mem_unit)))
 }
 
 #[cfg(test)]

@@ -32,13 +32,15 @@
 //! * Linux only.
 
 mod addresses;
+mod config;
 mod device;
 mod error;
 mod patterns;
 mod pieces;
 mod registry;
 
-pub use device::{HostConfig, HostDevice, HostEvent, HostMemory, HostRange, HostStream};
+pub use config::HostConfig;
+pub use device::{HostDevice, HostEvent, HostMemory, HostRange, HostStream};
 pub use error::HostError;
 pub use pieces::raise_descriptor_limit;
 pub use registry::Backing;
