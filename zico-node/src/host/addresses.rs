@@ -1,8 +1,8 @@
 //! The calls of the kernel on addresses.
 //!
-//! The unsafe part of a host device. What makes it sound: addresses are reserved before anything is mapped
-//! at them, a mapping is only ever put over addresses of a reservation of ours, and nothing in Rust refers to
-//! memory there: to the device and to the core, addresses are numbers.
+//! The unsafe part of a host device. What makes it sound: addresses are reserved before anything is
+//! mapped at them, a mapping is only ever put over addresses of a reservation of ours, and nothing
+//! in Rust refers to memory there: to the device and to the core, addresses are numbers.
 
 use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
@@ -24,8 +24,8 @@ fn pointer(address: u64) -> *mut c_void {
     ptr::with_exposed_provenance_mut(size(address))
 }
 
-/// Reserves `len` bytes of addresses that begin at a multiple of `align`: both multiples of a page, `align` a
-/// power of two, and their sum does not overflow.
+/// Reserves `len` bytes of addresses that begin at a multiple of `align`: both multiples of a page,
+/// `align` a power of two, and their sum does not overflow.
 pub(super) fn reserve(len: u64, align: u64) -> Result<u64, Errno> {
     let longer = len.saturating_add(align);
     // SAFETY: the kernel chooses addresses that nobody uses.
@@ -39,7 +39,8 @@ pub(super) fn reserve(len: u64, align: u64) -> Result<u64, Errno> {
     Ok(base)
 }
 
-/// Gives addresses of a new reservation back. What the kernel does not take stays reserved, and unused.
+/// Gives addresses of a new reservation back. What the kernel does not take stays reserved, and
+/// unused.
 fn give_back(start: u64, len: u64) {
     if len > 0 {
         // The kernel refuses only if it has no memory for the rest of the reservation's books.
@@ -53,8 +54,8 @@ pub(super) fn release(start: u64, len: u64) -> Result<(), Errno> {
     unsafe { munmap(pointer(start), size(len)) }
 }
 
-/// Maps a file of `len` bytes at reserved addresses, readable and writable. On an error the file may be mapped
-/// there: the addresses are to be [unmapped](unmap).
+/// Maps a file of `len` bytes at reserved addresses, readable and writable. On an error the file
+/// may be mapped there: the addresses are to be [unmapped](unmap).
 pub(super) fn map(start: u64, len: u64, file: BorrowedFd<'_>) -> Result<(), Errno> {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: the addresses are those of a reservation of ours where nothing is mapped, as the
@@ -82,9 +83,9 @@ pub(super) fn unmap(start: u64, len: u64) -> Result<(), Errno> {
     }
 }
 
-/// A kernel may lose what was mapped before when it runs out of memory on the way to map something else
-/// there. The addresses are reserved again where that happened, before somebody else gets them; where it did
-/// not, this is refused.
+/// A kernel may lose what was mapped before when it runs out of memory on the way to map something
+/// else there. The addresses are reserved again where that happened, before somebody else gets
+/// them; where it did not, this is refused.
 fn mend(start: u64, len: u64) {
     let flags = RESERVED | MapFlags::FIXED_NOREPLACE;
     // SAFETY: nothing is replaced.

@@ -1,7 +1,7 @@
 //! The device: [`Device`] and [`Share`] on files in memory.
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,50 +10,16 @@ use rustix::io::Errno;
 use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
+use super::config::HostConfig;
 use super::error::HostError;
-use super::registry::{Place, Registry};
+use super::registry::{Backing, Place, Registry};
 use super::{addresses, pieces};
-
-/// The unit of memory unless another is asked for. It is a whole number of pages on every system (ARM has
-/// some with pages of 64 KiB), small enough for the waves of jobs of some megabytes, and large enough that
-/// what a process may have of mappings (65,530) is 4 GiB even in regions of one unit.
-const GRANULARITY: Bytes = Bytes::kib(64);
-
-/// How a [`HostDevice`] is to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostConfig {
-    granularity: Option<Bytes>,
-    capacity: Option<Bytes>,
-}
-
-impl HostConfig {
-    /// All of the machine's memory in units of 64 KiB.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { granularity: None, capacity: None }
-    }
-
-    /// Another unit of memory: a power of two, at least the kernel's page.
-    #[must_use]
-    pub const fn granularity(mut self, granularity: Bytes) -> Self {
-        self.granularity = Some(granularity);
-        self
-    }
-
-    /// Another capacity, rounded down to whole units. It may be more than the machine has: `create` says
-    /// when there is no more. What a container's limit leaves is not looked at.
-    #[must_use]
-    pub const fn capacity(mut self, capacity: Bytes) -> Self {
-        self.capacity = Some(capacity);
-        self
-    }
-}
 
 /// A device whose memory is the machine's own. Clones are handles on the same one. See the
 /// [module's documentation](super).
 ///
-/// The addresses that it gives out are addresses of this process: whoever has a block may read and write
-/// it. When the last handle is gone, so are all ranges and what is mapped in them.
+/// The addresses that it gives out are addresses of this process: whoever has a block may read and
+/// write it. When the last handle is gone, so are all ranges and what is mapped in them.
 #[derive(Clone)]
 pub struct HostDevice {
     inner: Arc<Inner>,
@@ -112,12 +78,12 @@ impl HostDevice {
     /// # Errors
     /// If the configuration cannot be.
     pub fn new(config: HostConfig) -> Result<Self, HostError> {
-        let granularity = config.granularity.unwrap_or(GRANULARITY);
+        let granularity = config.unit();
         let page = Bytes::new(rustix::param::page_size() as u64);
         if !granularity.value().is_power_of_two() || granularity < page {
             return Err(HostError::BadGranularity { granularity, page });
         }
-        let capacity = config.capacity.unwrap_or_else(machine_memory);
+        let capacity = config.memory();
         let whole = Bytes::new(capacity.value() & !(granularity.value() - 1));
         if whole.is_zero() {
             return Err(HostError::BadCapacity { capacity, granularity });
@@ -127,9 +93,15 @@ impl HostDevice {
             caps: Caps::new(granularity, whole),
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity, whole)),
-            streams: Mutex::default(),
+            streams: Mutex::new(vec![Ticks::ZERO]),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The stream that every device has.
+    #[must_use]
+    pub fn default_stream(&self) -> HostStream {
+        HostStream { device: self.inner.id, number: 0 }
     }
 
     /// A new stream, with nothing to do. It stays until the device is gone.
@@ -140,8 +112,8 @@ impl HostDevice {
         HostStream { device: self.inner.id, number: streams.len() - 1 }
     }
 
-    /// Keeps a stream busy for `time` after all that it has to do, as a kernel would that runs behind the
-    /// host's back.
+    /// Keeps a stream busy for `time` after all that it has to do, as a kernel would that runs
+    /// behind the host's back.
     ///
     /// # Errors
     /// If the stream is none of this device's.
@@ -157,6 +129,13 @@ impl HostDevice {
         if !rest.is_zero() {
             std::thread::sleep(Duration::from_nanos(rest.value()));
         }
+    }
+
+    /// What is mapped at the `len` addresses from `at` on, by address: for a process that forks,
+    /// whose child has none of it and may want a copy. O(log of all mappings + those found).
+    #[must_use]
+    pub fn backing(&self, at: Addr, len: Bytes) -> Vec<Backing> {
+        self.inner.registry().backing(Place { start: at.value(), len: len.value() })
     }
 
     /// The books of addresses and memory.
@@ -179,7 +158,7 @@ impl HostDevice {
     }
 
     fn enter(&self, file: OwnedFd, len: Bytes, own: bool) -> HostMemory {
-        let key = self.inner.registry().add_memory(len, own);
+        let key = self.inner.registry().add_memory(len, own, file.as_raw_fd());
         HostMemory { device: self.inner.id, key, file }
     }
 }
@@ -344,9 +323,9 @@ impl Share for HostDevice {
         pieces::duplicate(memory.file.as_fd())
     }
 
-    /// The memory behind a descriptor that another process has exported. Everything about the descriptor is
-    /// checked: that it is a file in memory, exactly so long, and sealed so that this stays so.
-    /// What is imported does not count against this device's capacity.
+    /// The memory behind a descriptor that another process has exported. Everything about the
+    /// descriptor is checked: that it is a file in memory, exactly so long, and sealed so that this
+    /// stays so. What is imported does not count against this device's capacity.
     fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<HostMemory, HostError> {
         self.inner.registry().check_length(len)?;
         let file = pieces::import(descriptor, len)?;
@@ -391,15 +370,6 @@ fn no_mapping(error: Errno, registry: &Registry) -> HostError {
         Errno::NOMEM => HostError::TooManyMappings { mappings: registry.mappings() },
         error => HostError::Kernel { call: "mmap", error },
     }
-}
-
-/// The memory of the machine.
-fn machine_memory() -> Bytes {
-    let info = rustix::system::sysinfo();
-    // Widths differ between systems.
-    #[allow(clippy::useless_conversion, reason = "it is a u32 on some")]
-    let total = u64::from(info.totalram);
-    Bytes::new(total.saturating_mul(u64::from(info.mem_unit)))
 }
 
 #[cfg(test)]

@@ -179,7 +179,8 @@ impl DeviceError for HostError {
     }
 }
 
-/// The class of an error of `memfd_create`, `fallocate`, `mmap`, `munmap` and `madvise`, by their manual pages.
+/// The class of an error of `memfd_create`, `fallocate`, `mmap`, `munmap` and `madvise`, by their
+/// manual pages.
 fn class_of(error: Errno) -> Class {
     match error {
         Errno::NOMEM | Errno::NOSPC | Errno::MFILE | Errno::NFILE => Class::OutOfMemory,

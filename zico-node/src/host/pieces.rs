@@ -18,11 +18,12 @@ const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFla
 /// With these it could not be mapped for writing.
 const REFUSED: SealFlags = SealFlags::WRITE.union(SealFlags::FUTURE_WRITE);
 
-/// Lets this process open as many descriptors as it may: the soft limit becomes the hard one. Returns
-/// how many that are. A pool on a [`HostDevice`](super::HostDevice) takes one for each region.
+/// Lets this process open as many descriptors as it may: the soft limit becomes the hard one.
+/// Returns how many that are. A pool on a [`HostDevice`](super::HostDevice) takes one for each
+/// region.
 ///
-/// The limit counts for the whole process and its children; a program that uses `select` with descriptors
-/// beyond 1024 should not. So no device does it by itself.
+/// The limit counts for the whole process and its children; a program that uses `select` with
+/// descriptors beyond 1024 should not. So no device does it by itself.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -51,7 +52,8 @@ pub(super) fn create(len: Bytes) -> Result<OwnedFd, HostError> {
     Ok(file)
 }
 
-/// Allocates all pages of a file. A signal may cut that short; what has been done need not be done again.
+/// Allocates all pages of a file. A signal may cut that short; what has been done need not be done
+/// again.
 fn allocate(file: &OwnedFd, len: Bytes) -> Result<(), Errno> {
     loop {
         match fallocate(file, FallocateFlags::empty(), 0, len.value()) {

@@ -1,9 +1,10 @@
 //! The books of a host device: reserved addresses, pieces of memory, and what is mapped where.
 //!
-//! Every call is checked here before the kernel is asked, since the kernel checks less than the contract of
-//! [`Device`](zico_core::Device): it maps over mappings, for example.
+//! Every call is checked here before the kernel is asked, since the kernel checks less than the
+//! contract of [`Device`](zico_core::Device): it maps over mappings, for example.
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 use zico_core::{Addr, Bytes};
 
@@ -31,15 +32,30 @@ struct Memory {
     mappings: u32,
     /// Its bytes count as used.
     own: bool,
+    file: RawFd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) len: u64,
     pub(super) memory: u64,
-    /// The call that made it has failed, and so has taking it back: callers do not see it, and it goes before
-    /// its addresses or its memory are used again.
+    /// The call that made it has failed, and so has taking it back: callers do not see it, and it
+    /// goes before its addresses or its memory are used again.
     pub(super) left_over: bool,
+}
+
+/// Some mapped addresses, and what is mapped there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backing {
+    /// The first address.
+    pub at: Addr,
+    /// How many there are.
+    pub len: Bytes,
+    /// The file. It is open as long as the memory is not destroyed.
+    pub file: RawFd,
+    /// Where in the file the first address is.
+    pub offset: Bytes,
 }
 
 /// Some addresses: the first, and how many.
@@ -110,9 +126,9 @@ impl Registry {
     }
 
     /// Enters a piece of memory and returns its number.
-    pub(super) fn add_memory(&mut self, len: Bytes, own: bool) -> u64 {
+    pub(super) fn add_memory(&mut self, len: Bytes, own: bool, file: RawFd) -> u64 {
         self.next += 1;
-        self.memories.insert(self.next, Memory { len: len.value(), mappings: 0, own });
+        self.memories.insert(self.next, Memory { len: len.value(), mappings: 0, own, file });
         self.next
     }
 
@@ -126,7 +142,7 @@ impl Registry {
 
     /// Strikes out memory that is mapped nowhere.
     pub(super) fn remove_memory(&mut self, key: u64) -> Result<(), HostError> {
-        let Memory { len, mappings, own } = *self.memory(key)?;
+        let Memory { len, mappings, own, .. } = *self.memory(key)?;
         if mappings > 0 {
             return Err(HostError::MemoryInUse { mappings });
         }
@@ -154,6 +170,23 @@ impl Registry {
         let (&start, &mapping) = self.mappings.range(..place.end()).next_back()?;
         let found = Place { start, len: mapping.len };
         (found.end() > place.start).then_some((found, mapping))
+    }
+
+    /// What is mapped in a place: from where to where, and the file and the offset in it.
+    pub(super) fn backing(&self, place: Place) -> Vec<Backing> {
+        let mut found = Vec::new();
+        let mut before = self.mappings.range(..=place.start).next_back().map(|(start, _)| *start);
+        let first = before.take().unwrap_or(place.start);
+        for (&start, mapping) in self.mappings.range(first..place.end()) {
+            let from = start.max(place.start);
+            let to = start.saturating_add(mapping.len).min(place.end());
+            let file = self.memories.get(&mapping.memory).map(|memory| memory.file);
+            if let (true, Some(file)) = (from < to, file) {
+                let (at, len) = (Addr::new(from), Bytes::new(to - from));
+                found.push(Backing { at, len, file, offset: Bytes::new(from - start) });
+            }
+        }
+        found
     }
 
     /// A mapping of this memory that is left over.
@@ -239,7 +272,7 @@ mod tests {
         let mut registry = Registry::new(Bytes::new(UNIT), Bytes::new(8 * UNIT));
         let base = 16 * UNIT;
         registry.add_range(base, 8 * UNIT);
-        let memory = registry.add_memory(Bytes::new(2 * UNIT), true);
+        let memory = registry.add_memory(Bytes::new(2 * UNIT), true, 9);
         (registry, base, memory)
     }
 
@@ -272,13 +305,33 @@ mod tests {
     }
 
     #[test]
+    fn the_backing_of_a_place_is_what_is_mapped_in_it() {
+        let (mut registry, base, memory) = registry();
+        registry.mapped(Place { start: base + UNIT, len: 2 * UNIT }, memory, false);
+        registry.mapped(Place { start: base + 4 * UNIT, len: 2 * UNIT }, memory, false);
+        let backing = |at: u64, len: u64| {
+            let found = registry.backing(Place { start: base + at, len });
+            let offset = |at: Addr| at.value() - base;
+            found
+                .iter()
+                .map(|b| (offset(b.at), b.len.value(), b.offset.value()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(backing(0, UNIT), []);
+        assert_eq!(backing(2 * UNIT + 5, 7), [(2 * UNIT + 5, 7, UNIT + 5)]);
+        let both = [(2 * UNIT, UNIT, UNIT), (4 * UNIT, UNIT, 0)];
+        assert_eq!(backing(2 * UNIT, 3 * UNIT), both);
+        assert_eq!(backing(6 * UNIT, UNIT), []);
+    }
+
+    #[test]
     fn what_is_created_counts_until_it_is_destroyed_and_what_is_imported_does_not() {
         let (mut registry, _, memory) = registry();
         let all = Bytes::new(8 * UNIT);
         registry.take(all).unwrap();
         let refused = HostError::CapacityExceeded { asked: all, used: all, capacity: all };
         assert_eq!(registry.take(all), Err(refused));
-        let imported = registry.add_memory(all, false);
+        let imported = registry.add_memory(all, false, 9);
         registry.remove_memory(imported).unwrap();
         assert!(registry.take(Bytes::new(1)).is_err());
         registry.remove_memory(memory).unwrap();

@@ -76,8 +76,8 @@ fn memory_is_the_same_in_two_devices_where_one_exports_and_the_other_imports() {
     assert!(one.map(&range, Bytes::ZERO, &[&memory]).is_err());
 }
 
-/// Whether anything is mapped at an address, access or not apart: a reservation has no pages to write back,
-/// so that only what was mapped for a child to see counts.
+/// Whether anything is mapped at an address, access or not apart: a reservation has no pages to
+/// write back, so that only what was mapped for a child to see counts.
 fn is_there(at: Addr) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines().any(|line| {

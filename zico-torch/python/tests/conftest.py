@@ -1,0 +1,83 @@
+"""Helpers of the tests: each runs Python in a process of its own, because a process has one allocator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JOBS = Path(__file__).with_name("jobs")
+LIMIT_S = 240
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without PyTorch there is nothing to test."""
+    if find("torch"):
+        return
+    for item in items:
+        item.add_marker(pytest.mark.skip(reason="PyTorch is not installed here: .ci/torch installs it"))
+
+
+def find(module: str) -> bool:
+    """Whether a module is installed."""
+    import importlib.util
+
+    return importlib.util.find_spec(module) is not None
+
+
+def start(*command: object, **environment: object) -> subprocess.Popen[str]:
+    """Starts a program with this Python's environment and some more."""
+    settings = {name: str(value) for name, value in environment.items()}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ZICO_")}
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean | settings,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What a program prints, which has to end well."""
+    try:
+        out, errors = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate()
+        pytest.fail(f"no end after {LIMIT_S} s: {process.args}\n{out[-2000:]}\n{errors[-4000:]}")
+    assert process.returncode == 0, f"{process.returncode}: {process.args}\n{out[-2000:]}\n{errors[-4000:]}"
+    return out
+
+
+@pytest.fixture
+def python() -> Callable[..., str]:
+    """Runs some code, and returns what it prints."""
+
+    def run(code: str, **environment: object) -> str:
+        return finish(start(sys.executable, "-c", textwrap.dedent(code), **environment))
+
+    return run
+
+
+def train(*arguments: object) -> list[object]:
+    """The command of a training script."""
+    return [sys.executable, JOBS / "train.py", *arguments]
+
+
+def under_zico(budget: str, stats: Path, command: list[object]) -> list[object]:
+    """The command by which a user starts that under zico."""
+    zico = [sys.executable, "-m", "zico", "run", "--device", "cpu"]
+    return [*zico, "--budget", budget, "--stats", stats, "--", *command]
+
+
+def last_line(out: str) -> Any:
+    """The JSON in the last line."""
+    return json.loads(out.strip().splitlines()[-1])

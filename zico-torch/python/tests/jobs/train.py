@@ -1,0 +1,160 @@
+"""A training script that knows nothing of zico: prints the digests of its losses and of its weights, as JSON.
+
+    python train.py cnn|resnet18|gpt|gan [--iterations N] [--epochs N] [--accumulate N] [--workers N]
+"""
+
+import argparse
+import hashlib
+import json
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Block(nn.Module):
+    """One block of a transformer."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        attended = attended.transpose(1, 2).reshape(batch, length, width)
+        x = x + self.dropout(self.out(attended))
+        return x + self.dropout(self.down(F.gelu(self.up(self.norms[1](x)))))
+
+
+class GPT(nn.Module):
+    """A small language model."""
+
+    def __init__(self, words: int = 1000, width: int = 256, blocks: int = 4, length: int = 128) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList([Block(width, 4, 0.1) for _ in range(blocks)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+
+def cnn() -> nn.Module:
+    """A small network of convolutions."""
+    layers: list[nn.Module] = []
+    width = 3
+    for wider in (32, 64, 128):
+        layers += [nn.Conv2d(width, wider, 3, padding=1), nn.BatchNorm2d(wider), nn.ReLU()]
+        layers += [nn.Conv2d(wider, wider, 3, padding=1), nn.BatchNorm2d(wider), nn.ReLU()]
+        layers += [nn.MaxPool2d(2)]
+        width = wider
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
+
+
+def images(count: int) -> TensorDataset:
+    """Pictures and their classes."""
+    random = torch.Generator().manual_seed(1)
+    pictures = torch.randn(count, 3, 64, 64, generator=random)
+    return TensorDataset(pictures, torch.randint(0, 10, (count,), generator=random))
+
+
+def texts(count: int) -> TensorDataset:
+    """Tokens and the tokens after them."""
+    random = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, 1000, (count, 129), generator=random)
+    return TensorDataset(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+
+
+def train(arguments: argparse.Namespace) -> dict[str, str]:
+    """Trains one of the models, in the way that tutorials do."""
+    torch.manual_seed(0)
+    steps = arguments.iterations * arguments.accumulate
+    if arguments.model == "gpt":
+        batch, data, model = 4, texts(4 * steps), GPT()
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    else:
+        batch, data = 8, images(8 * steps)
+        if arguments.model == "resnet18":
+            import torchvision
+
+            model = torchvision.models.resnet18(num_classes=10)
+        else:
+            model = cnn()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    losses = []
+    loader = DataLoader(data, batch_size=batch, num_workers=arguments.workers)
+    epochs = (batch for _ in range(arguments.epochs) for batch in loader)
+    for step, (x, y) in enumerate(epochs, start=1):
+        out = model(x)
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        loss.backward()
+        if step % arguments.accumulate == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.detach().clone())
+    return digests(losses, [model])
+
+
+def train_gan(arguments: argparse.Namespace) -> dict[str, str]:
+    """Two optimizers, one of which makes two steps for each of the other."""
+    torch.manual_seed(0)
+    maker = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 3 * 32 * 32), nn.Tanh())
+    judge = nn.Sequential(nn.Linear(3 * 32 * 32, 512), nn.LeakyReLU(0.2), nn.Linear(512, 1))
+    makers = torch.optim.Adam(maker.parameters(), lr=2e-4)
+    judges = torch.optim.Adam(judge.parameters(), lr=2e-4)
+    losses = []
+    for _ in range(arguments.iterations):
+        for _ in range(2):
+            judges.zero_grad()
+            real, fake = torch.randn(64, 3 * 32 * 32), maker(torch.randn(64, 64)).detach()
+            loss = F.softplus(-judge(real)).mean() + F.softplus(judge(fake)).mean()
+            loss.backward()
+            judges.step()
+        makers.zero_grad()
+        loss = F.softplus(-judge(maker(torch.randn(64, 64)))).mean()
+        loss.backward()
+        makers.step()
+        losses.append(loss.detach().clone())
+    return digests(losses, [maker, judge])
+
+
+def digests(losses: list[torch.Tensor], models: list[nn.Module]) -> dict[str, str]:
+    """What there is to compare, to the bit."""
+    weights = hashlib.sha256()
+    for model in models:
+        for tensor in model.state_dict().values():
+            weights.update(tensor.numpy().tobytes())
+    all_losses = torch.stack(losses)
+    return {
+        "losses": hashlib.sha256(all_losses.numpy().tobytes()).hexdigest(),
+        "weights": weights.hexdigest(),
+        "last": repr(all_losses[-1].item()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=["cnn", "resnet18", "gpt", "gan"])
+    parser.add_argument("--iterations", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=0)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    found = train_gan(arguments) if arguments.model == "gan" else train(arguments)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

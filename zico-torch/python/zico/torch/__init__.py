@@ -1,0 +1,132 @@
+"""zico as PyTorch's allocator.
+
+`enable` makes a job of this process: PyTorch's memory comes from zico, and the job's iterations are marked where
+optimizers make their steps. On a machine with a GPU that is the memory of the GPU, by PyTorch's pluggable allocator; else
+the CPU's, by an allocator of c10.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+import torch
+
+import zico
+from zico._native import native
+from zico.torch._build import BuildError, load_shim, shim_path
+from zico.torch._marks import Marks
+
+__all__ = ["BuildError", "disable", "enable", "is_enabled"]
+
+#: Tensors of fewer bytes stay with PyTorch's own allocator on the CPU.
+THRESHOLD = 64 << 10
+
+_shim: ctypes.CDLL | None = None
+_marks: Marks | None = None
+
+
+def is_enabled() -> bool:
+    """Whether zico is the allocator of this process."""
+    return zico._job is not None
+
+
+def enable(
+    budget: int | str | None = None,
+    *,
+    socket: str | os.PathLike[str] | None = None,
+    pool: zico.Pool | None = None,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    threshold: int = THRESHOLD,
+    marks: bool = True,
+) -> zico.Job:
+    """Makes zico the allocator of this process. Before the first tensor of the device is made, best right after
+    ``import torch``.
+
+    Args:
+        budget: the most bytes that zico may hold in this process, as a number or as "8GiB".
+        socket: where a broker serves, in place of a budget: all processes that connect to it share its budget.
+        pool: a pool that is open already, in place of either.
+        device: "cpu", "cuda" or "cuda:1"; the GPU where there is one unless it is said.
+        name: by what name messages call the job; the script's name unless it is said.
+        priority: of jobs that wait, ones with a higher priority go first.
+        threshold: on the CPU, tensors of fewer bytes stay with PyTorch's own allocator.
+        marks: an iteration ends with each step of an optimizer, and begins with the first allocation after it. The
+            first begins with the first forward of a module. Without marks, say it by `zico.iteration`.
+
+    Returns:
+        The job.
+
+    Raises:
+        zico.ZicoError: if the pool or the job cannot be had.
+        BuildError: if PyTorch's side of zico cannot be built.
+        RuntimeError: if it is enabled already, or CUDA memory is in use already.
+    """
+    global _shim, _marks
+    if is_enabled():
+        raise RuntimeError("zico is enabled already in this process")
+    if (budget, socket, pool).count(None) != 2:
+        raise ValueError("say one of budget, socket and pool")
+    where = _device(device)
+    _shim = load_shim(native().path)
+    job = (pool or _open(where, budget, socket)).join(name or _script(), priority)
+    zico._set_job(job)
+    try:
+        if where.type == "cpu":
+            _shim.zico_shim_host(threshold)
+        else:
+            from zico.torch import _cuda
+
+            _cuda.plug(_shim, shim_path(), job)
+    except BaseException:
+        zico._set_job(None)
+        raise
+    if marks:
+        _marks = Marks()
+        _marks.install()
+    return job
+
+
+def disable() -> None:
+    """New tensors are PyTorch's own again, and nothing is marked any more. Those that are there stay zico's, and so
+    does the pool that they are in. On CUDA PyTorch has no way back, and this raises `RuntimeError`."""
+    global _marks
+    if not is_enabled():
+        return
+    if "zico.torch._cuda" in sys.modules:
+        raise RuntimeError("PyTorch cannot change its CUDA allocator once it is in use")
+    assert _shim is not None
+    if _marks is not None:
+        _marks.remove()
+        _marks = None
+    _shim.zico_shim_host(ctypes.c_size_t(-1).value)
+    zico._set_job(None)
+
+
+def _open(
+    where: torch.device, budget: int | str | None, socket: str | os.PathLike[str] | None
+) -> zico.Pool:
+    number = where.index or 0
+    on_cpu = where.type == "cpu"
+    if socket is not None:
+        return zico.Pool.connect_host(socket) if on_cpu else zico.Pool.connect_cuda(socket, number)
+    assert budget is not None
+    return zico.Pool.host(budget) if on_cpu else zico.Pool.cuda(budget, number)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    where = torch.device(device)
+    if where.type not in ("cpu", "cuda"):
+        raise ValueError(f"zico has memory of CPUs and of CUDA devices, not of {where}")
+    return where
+
+
+def _script() -> str:
+    """The script's name."""
+    name = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
+    return name or "python"

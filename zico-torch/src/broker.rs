@@ -1,0 +1,150 @@
+//! The functions of `zico.h` for several processes under one budget.
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zico_core::{Bytes, PoolConfig};
+use zico_cuda::{CudaDevice, Options, Share};
+use zico_node::host::{HostConfig, HostDevice, raise_descriptor_limit};
+use zico_node::{Client, ConnectError, Server, ServerConfig, ServerError};
+
+use crate::abi::{PoolHandle, check, give};
+use crate::fork;
+use crate::handles::pools;
+use crate::status::{Failure, Status, call};
+use crate::streams::Adopt;
+use crate::tenant;
+
+/// The path in a text.
+///
+/// # Safety
+/// `socket` is null or ends with a zero.
+unsafe fn path(socket: *const c_char) -> Result<PathBuf, Failure> {
+    if socket.is_null() {
+        return Err(Failure::new(Status::ZicoInvalid, "the path of the socket is null"));
+    }
+    // SAFETY: not null, so a text that ends with a zero.
+    let text = unsafe { CStr::from_ptr(socket) };
+    Ok(PathBuf::from(OsStr::from_bytes(text.to_bytes())))
+}
+
+/// Connects on a device, and gives the pool to the caller.
+///
+/// # Safety
+/// `socket` is null or ends with a zero; `pool` is null or points to a handle that may be written.
+unsafe fn connect<D: Adopt + Share + Clone>(
+    device: D,
+    socket: *const c_char,
+    pool: *mut PoolHandle,
+) -> Result<(), Failure> {
+    // SAFETY: as the caller has promised.
+    let socket = unsafe { path(socket) }?;
+    let opened = tenant::opened(Client::connect(device, &socket)?);
+    // SAFETY: as the caller has promised.
+    unsafe { give(pool, pools().add(opened)) }
+}
+
+/// Connects to the broker of this machine's own memory that serves at `socket`: a pool whose jobs
+/// share the broker's budget with those of all other processes. `capacity` is as for
+/// `zico_open_host`.
+///
+/// # Safety
+/// `socket` is null, which is refused, or ends with a zero. `pool` points to a handle that may be
+/// written, or is null, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_connect_host(
+    socket: *const c_char,
+    capacity: u64,
+    pool: *mut PoolHandle,
+) -> Status {
+    call(|| {
+        check(pool)?;
+        fork::watch();
+        let mut config = HostConfig::new();
+        if capacity > 0 {
+            config = config.capacity(Bytes::new(capacity));
+        }
+        // Where that is refused the limit is what it is.
+        let _ = raise_descriptor_limit();
+        // SAFETY: as the caller has promised.
+        unsafe { connect(HostDevice::new(config)?, socket, pool) }
+    })
+}
+
+/// Connects to the broker of a CUDA device that serves at `socket`. `device` is this process's
+/// number for it.
+///
+/// # Safety
+/// As `zico_connect_host`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_connect_cuda(
+    socket: *const c_char,
+    device: u32,
+    pool: *mut PoolHandle,
+) -> Status {
+    call(|| {
+        check(pool)?;
+        fork::watch();
+        let _ = raise_descriptor_limit();
+        let device = CudaDevice::open(device, Options::new().shareable(true))?;
+        // SAFETY: as the caller has promised.
+        unsafe { connect(device, socket, pool) }
+    })
+}
+
+/// Serves as the broker of this machine's own memory, `budget` bytes of it for all processes that
+/// connect to `socket`. Returns when the descriptor `stop` can be read from, or hangs up; a
+/// negative one is none, and it serves until the process ends.
+///
+/// # Safety
+/// `socket` is null, which is refused, or ends with a zero. `stop` is open, or negative.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_serve_host(
+    socket: *const c_char,
+    budget: u64,
+    stop: c_int,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller has promised.
+        let socket = unsafe { path(socket) }?;
+        let pool = PoolConfig::new(Bytes::new(budget));
+        let config = ServerConfig { socket, pool, device: "host".to_owned(), users: Vec::new() };
+        let (stop, _never) = if stop < 0 {
+            let (reader, writer) = std::io::pipe().map_err(failed)?;
+            (OwnedFd::from(reader), Some(writer))
+        } else {
+            // SAFETY: as the caller has promised; the copy is ours.
+            let lent = unsafe { BorrowedFd::borrow_raw(stop) };
+            (lent.try_clone_to_owned().map_err(failed)?, None)
+        };
+        // Host memory that a process had mapped has gone with it.
+        let mut server = Server::bind(config, HostDevice::new(HostConfig::new())?, Duration::ZERO)?;
+        Ok(server.run(&stop)?)
+    })
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Status::ZicoInvalid, error)
+}
+
+impl<E: zico_core::DeviceError> From<ConnectError<E>> for Failure {
+    fn from(error: ConnectError<E>) -> Self {
+        match error {
+            ConnectError::Pool(error) => error.into(),
+            error => Self::new(Status::ZicoNoBroker, error),
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let status = match &error {
+            ServerError::Busy { .. } => Status::ZicoBusy,
+            _ => Status::ZicoInvalid,
+        };
+        Self::new(status, error)
+    }
+}

@@ -1,0 +1,47 @@
+//! zico for C programs, and under PyTorch.
+//!
+//! The crate is a shared library, `libzico_torch.so`, with the functions of `include/zico.h`: open
+//! a pool on a device, join it with a job, mark the job's iterations, allocate and free by address.
+//! On these the Python package `zico` sets the allocator of a PyTorch script (`python/zico/torch`).
+//! From Rust, use `zico-core`.
+//!
+//! * `abi`: the functions for programs that have handles of pools and jobs.
+//! * `broker`: the functions for several processes under one budget.
+//! * `plug`: the functions for frameworks, which know a size, a device and a stream.
+//! * `tenant`: pools and jobs of any device, and the marks between iterations.
+//! * `handles`, `blocks`: handles and addresses to what they stand for. `status`: errors. `fork`:
+//!   children.
+//!
+//! `unsafe` is what the boundary needs: pointers that callers pass, and their promise about
+//! streams.
+
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the sections are there, and in the header for those who call from C"
+)]
+
+mod abi;
+mod blocks;
+mod broker;
+mod fork;
+mod handles;
+#[cfg(feature = "python")]
+mod module;
+mod plug;
+mod stats;
+mod status;
+mod streams;
+mod tenant;
+
+pub use abi::{
+    JobHandle, PoolHandle, zico_alloc, zico_begin, zico_block_size, zico_close, zico_dealloc,
+    zico_end, zico_is_forked, zico_job_stats, zico_join, zico_last_error, zico_last_status,
+    zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
+    zico_set_budget, zico_trim, zico_try_alloc, zico_version,
+};
+pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_host};
+pub use plug::{
+    zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
+};
+pub use stats::{JobStats, PoolStats};
+pub use status::Status;
