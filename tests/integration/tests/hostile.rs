@@ -267,8 +267,6 @@ fn postcard_is_up(bytes: &[u8]) -> bool {
 fn requests_that_no_correct_client_makes_end_the_connection() {
     let serving = Serving::new("requests");
     let cases = [
-        Request::Settle { unmapped: 0, mapped: 1 },
-        Request::Fence(0),
         Request::Fence(u64::MAX),
         Request::Recognise { power: 32, hash: 0 },
         Request::Departed,

@@ -61,6 +61,8 @@ struct Seat {
     fences: VecDeque<(u64, u64)>,
     /// The highest number of a fence so far.
     last: u64,
+    /// It comes from a broker before this one, and has yet to tell all that it has.
+    is_offering: bool,
     /// Its client has told that it is mapped nowhere, or is gone.
     is_unmapped: bool,
 }

@@ -10,6 +10,7 @@ use crate::ledger::{Place, Use};
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::config::JobConfig;
+use crate::types::units::Ticks;
 use crate::types::zone::Zone;
 
 impl<S: Store> Broker<S> {
@@ -51,11 +52,26 @@ impl<S: Store> Broker<S> {
         JobId(job): JobId,
         config: JobConfig,
     ) -> Result<Reply, Violation> {
-        if self.ledger.knows(job) || self.seats.contains_key(&job) || !self.ledger.reserve_key(job)
+        if !self.is_recovering
+            || self.ledger.knows(job)
+            || self.seats.contains_key(&job)
+            || !self.ledger.reserve_key(job)
         {
             return Err(Violation::NoSuchJob);
         }
-        self.join_as(client, config, job)
+        let reply = self.join_as(client, config, job)?;
+        if let Some(seat) = self.seats.get_mut(&job) {
+            seat.is_offering = true;
+        }
+        Ok(reply)
+    }
+
+    /// A job has told all that it has.
+    pub(super) fn resume(&mut self, job: JobKey, runs: bool, claim: Option<u32>, now: Ticks) {
+        let seat = self.seats.get_mut(&job);
+        if seat.is_some_and(|seat| core::mem::take(&mut seat.is_offering)) {
+            self.ledger.resume(job, runs, claim, now);
+        }
     }
 
     /// Takes over what a job says it has. Whether all of it can be its own.
@@ -65,6 +81,9 @@ impl<S: Store> Broker<S> {
         job: JobKey,
         offered: &[Offered],
     ) -> Result<bool, Violation> {
+        if self.seats.get(&job).is_none_or(|seat| !seat.is_offering) {
+            return Err(Violation::NoSuchJob);
+        }
         for &Offered { region, at, usage } in offered {
             let is_in = self.imports.get(&region).is_some_and(|by| by.contains(&client));
             if !is_in || at.is_some_and(|(_, page)| page >= self.pages) {

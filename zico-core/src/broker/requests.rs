@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use core::fmt;
 
-use super::clients::Client;
+use super::clients::{Client, State};
 use super::message::{Lease, Order, Outline, Refusal, Reply, Request, Seen};
 use super::revoke::number;
 use super::{Broker, Seat, Store};
@@ -49,6 +49,8 @@ pub enum Violation {
     BadMark,
     /// A name that is longer than names may be.
     BadName,
+    /// It comes from a client that is not there, or has been cut off.
+    CutOff,
 }
 
 impl fmt::Display for Violation {
@@ -61,6 +63,7 @@ impl fmt::Display for Violation {
             Self::BadBatch => "a fence whose number no client has",
             Self::BadMark => "a mark that no iteration has",
             Self::BadName => "a name that is too long",
+            Self::CutOff => "a request of a client that has been cut off",
         })
     }
 }
@@ -80,6 +83,9 @@ impl<S: Store> Broker<S> {
         request: Request,
         now: Ticks,
     ) -> Result<Option<Reply>, Violation> {
+        if !self.clients.get(&client).is_some_and(State::is_heard) {
+            return Err(Violation::CutOff);
+        }
         let reply = match job {
             None => self.of_the_pool(client, request)?,
             Some(JobId(job)) => {
@@ -147,7 +153,8 @@ impl<S: Store> Broker<S> {
             return Ok(refused);
         }
         let fences = VecDeque::new();
-        let seat = Seat { client, order: None, fences, last: 0, is_unmapped: false };
+        let seat =
+            Seat { client, order: None, fences, last: 0, is_offering: false, is_unmapped: false };
         self.seats.insert(key, seat);
         Ok(Reply::Joined(JobId(key)))
     }
@@ -223,7 +230,7 @@ impl<S: Store> Broker<S> {
                 }
             }
             Request::Completed(batch) => self.complete(job, batch, now),
-            Request::Resume { runs, claim } => self.ledger.resume(job, runs, claim, now),
+            Request::Resume { runs, claim } => self.resume(job, runs, claim, now),
             Request::Leave => {
                 if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
                     return Err(Violation::Unsettled);

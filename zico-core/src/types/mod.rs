@@ -25,6 +25,15 @@ pub(crate) type JobKey = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) JobKey);
 
+impl JobId {
+    /// The job of this number, as it is displayed: what a person or another process has written down. It
+    /// need not be there.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)

@@ -140,7 +140,7 @@ fn first_number() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0) << 10)
 }
 
-/// The broker of one device. See the [module](self).
+/// The broker of one device. See the crate's documentation.
 pub struct Server<D: Physical> {
     listener: listen::Listener,
     device: String,
