@@ -120,7 +120,7 @@ pub enum Failure {
     /// A broker cannot serve, or cannot be asked.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
-    Node(#[from] crate::node::NodeError),
+    Node(#[from] crate::broker_error::NodeError),
     /// Standard output cannot be written.
     #[error("cannot write the output")]
     Output(#[from] io::Error),

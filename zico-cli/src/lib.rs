@@ -5,6 +5,8 @@
 //! programs can call it.
 
 pub mod args;
+#[cfg(target_os = "linux")]
+mod broker_error;
 mod command;
 pub mod convert;
 mod cuda;
@@ -24,10 +26,10 @@ mod table;
 mod terminal;
 mod timed;
 
+#[cfg(target_os = "linux")]
+pub use broker_error::NodeError;
 pub use exit::Exit;
 pub use failure::Failure;
-#[cfg(target_os = "linux")]
-pub use node::NodeError;
 
 use std::io::Write;
 

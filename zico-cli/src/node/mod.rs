@@ -2,7 +2,6 @@
 
 mod books;
 mod budget;
-mod error;
 mod metrics;
 mod place;
 mod run;
@@ -10,9 +9,8 @@ mod serve;
 mod status;
 mod top;
 
-pub use error::NodeError;
-
 use crate::args::NodeCommand;
+use crate::broker_error::NodeError;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
