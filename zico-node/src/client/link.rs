@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use zico_core::broker::{Fetch, Link, Offers, Pulse, Reply, Request};
 use zico_core::{BrokerError, Bytes, JobId};
@@ -132,7 +132,7 @@ impl<D: Share> Offers<D> for Offering<'_, '_, D> {
 
 /// The pulse of a job for which there is no place: the broker lets in no more jobs than there are places,
 /// so none has it.
-static NOBODYS: Pulse = Pulse::new();
+static NOBODYS: LazyLock<Pulse> = LazyLock::new(Pulse::new);
 
 impl<D: Share> Link<D> for NodeLink<D> {
     fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
@@ -174,7 +174,7 @@ impl<D: Share> Link<D> for NodeLink<D> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let free = (0..SLOTS).find(|slot| !slots.contains_key(slot));
         let place = free.and_then(|slot| Some((slot, self.page.pulse(slot)?)));
-        let Some((slot, pulse)) = place else { return &NOBODYS };
+        let Some((slot, pulse)) = place else { return LazyLock::force(&NOBODYS) };
         slots.insert(slot, job);
         // There are fewer places than that.
         self.wire.tell(&Up::Slot(job, u8::try_from(slot).unwrap_or(u8::MAX)));
