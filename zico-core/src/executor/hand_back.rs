@@ -80,23 +80,27 @@ impl<D: Device> Shared<D> {
     pub(super) fn clear_up_left(&self, remote: &Remote<D>) -> Result<(), D::Error> {
         let mut result = self.release_unused();
         for job in remote.leaving() {
-            if self.handles.lock().oldest_event(job).is_none() {
-                result = result.and(self.clear_up_job(remote, job));
+            if self.handles.lock().oldest_event(job).is_some() || !remote.clears_up(job) {
+                continue;
             }
+            let cleared = self.clear_up_job(remote, job);
+            match cleared {
+                Ok(true) => remote.departed(job),
+                _ => remote.clear_up_later(job),
+            }
+            result = result.and(cleared.map(drop));
         }
         result.and(self.release_regions(remote))
     }
 
-    fn clear_up_job(&self, remote: &Remote<D>, job: JobKey) -> Result<(), D::Error> {
+    /// Whether nothing is left of it.
+    fn clear_up_job(&self, remote: &Remote<D>, job: JobKey) -> Result<bool, D::Error> {
         self.unmap_for_good(remote, &remote.mapped(job))?;
         let mut all = true;
         for zone in Zone::ALL {
             all &= !self.handles.lock().has_range(job, zone) || self.release(job, zone)?;
         }
-        if all {
-            remote.departed(job);
-        }
-        Ok(())
+        Ok(all)
     }
 
     fn unmap_for_good(&self, remote: &Remote<D>, mapped: &[Mapped]) -> Result<(), D::Error> {

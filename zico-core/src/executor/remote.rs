@@ -41,8 +41,8 @@ pub(crate) struct Remote<D: Device> {
 #[derive(Default)]
 struct Seat {
     config: JobConfig,
-    /// The connection that its last lease was granted over, and the pages of it.
-    granted: (u64, Vec<u64>),
+    /// The connection over which a lease was granted that is not settled, and its pages.
+    granted: Option<(u32, Vec<u64>)>,
     /// The pages that are leased.
     leased: BTreeSet<(Zone, u64)>,
     /// Regions that it has given back, the page they were at, and the batch whose completion they wait for.
@@ -57,6 +57,8 @@ struct Seat {
     /// What its iteration is expected to take, in regions, if that was known when it asked to start.
     claim: Option<u32>,
     has_left: bool,
+    /// A thread takes away what it has mapped, after it has left.
+    is_cleared_up: bool,
     /// What is mapped at each page.
     mapped: BTreeMap<(Zone, u64), u32>,
 }
@@ -231,26 +233,43 @@ impl<D: Device> Remote<D> {
     }
 
     pub(super) fn lease(&self, job: JobKey, want: &Want, last: bool) -> Result<WorkOrder, Refused> {
-        let connection = self.connection.load(Ordering::Acquire);
-        match self.ask(job, Request::Lease(Lease::new(want, last))) {
-            Ok(Reply::Granted(order)) => {
-                self.granted(job, want, &order, connection);
-                Ok(self.order(job, order))
+        loop {
+            let connection = self.connection.load(Ordering::Acquire);
+            let order = match self.ask(job, Request::Lease(Lease::new(want, last))) {
+                Ok(Reply::Granted(order)) => order,
+                Ok(Reply::Refused(refusal)) => return Err(refused(refusal)),
+                Ok(_) => return Err(Refused::Broker(BrokerError::Confused)),
+                Err(error) => return Err(Refused::Broker(error)),
+            };
+            if self.is_granted(job, want, &order, connection) {
+                return Ok(self.order(job, order));
             }
-            Ok(Reply::Refused(refusal)) => Err(refused(refusal)),
-            Ok(_) => Err(Refused::Broker(BrokerError::Confused)),
-            Err(error) => Err(Refused::Broker(error)),
+            // Another broker has been told meanwhile what the job has, and this is not of it. Whichever of
+            // the two has granted it takes it back.
+            if order.map.is_empty() {
+                self.change(job, |seat| seat.given += want.pages.len());
+                self.tell(job, Request::GiveBack(want.zone.lifetime(), want.pages.clone()));
+            } else {
+                self.decline(job);
+            }
         }
     }
 
-    /// A lease has been granted. If the device has nothing to do for it, that is all.
-    fn granted(&self, job: JobKey, want: &Want, order: &Order, connection: u32) {
-        self.change(job, |seat| {
-            seat.granted = (connection.into(), want.pages.clone());
+    /// A lease has been granted. If the device has nothing to do for it, that is all. Whether the connection
+    /// is still the one over which it was asked for.
+    fn is_granted(&self, job: JobKey, want: &Want, order: &Order, connection: u32) -> bool {
+        let is_granted = self.change(job, |seat| {
+            if connection != self.connection.load(Ordering::Acquire) {
+                return false;
+            }
             if order.map.is_empty() {
                 seat.leased.extend(want.pages.iter().map(|&page| (want.zone, page)));
+            } else {
+                seat.granted = Some((connection, want.pages.clone()));
             }
+            true
         });
+        is_granted == Some(true)
     }
 
     /// A work order in the executor's words.
@@ -270,10 +289,9 @@ impl<D: Device> Remote<D> {
     /// been told of it.
     pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) -> bool {
         let is_known = self.change(job, |seat| {
-            let (connection, pages) = core::mem::take(&mut seat.granted);
-            if connection != u64::from(self.connection.load(Ordering::Acquire)) {
-                return false;
-            }
+            let now = self.connection.load(Ordering::Acquire);
+            let granted = seat.granted.take().filter(|(connection, _)| *connection == now);
+            let Some((_, pages)) = granted else { return false };
             for (place, _) in &order.unmap[..done.unmapped] {
                 seat.mapped.remove(&(place.zone, place.page));
             }
@@ -374,11 +392,9 @@ impl<D: Device> Remote<D> {
     pub(super) fn leave(&self, job: JobKey) -> bool {
         let leaves = self.change(job, |seat| {
             // All of it is fenced once more.
-            let leased = core::mem::take(&mut seat.leased);
             for zone in Zone::ALL {
-                let of = leased.iter().filter(|(other, _)| *other == zone);
+                let of = seat.leased.iter().filter(|(other, _)| *other == zone);
                 let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
-                seat.leased.extend(pages.iter().map(|&page| (zone, page)));
                 seat.give(zone, &pages);
             }
             seat.given += 1;
@@ -396,6 +412,16 @@ impl<D: Device> Remote<D> {
         let seats = self.jobs.lock();
         let leaving = seats.iter().filter(|(_, seat)| seat.has_left && !seat.is_open());
         leaving.map(|(&job, _)| job).collect()
+    }
+
+    /// Whether this thread is to clear up after a job that has left, and no other does.
+    pub(super) fn clears_up(&self, job: JobKey) -> bool {
+        self.change(job, |seat| !core::mem::replace(&mut seat.is_cleared_up, true)) == Some(true)
+    }
+
+    /// It could not be done now.
+    pub(super) fn clear_up_later(&self, job: JobKey) {
+        self.change(job, |seat| seat.is_cleared_up = false);
     }
 
     /// What a job has mapped, by arena and page.

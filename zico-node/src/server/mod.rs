@@ -262,6 +262,8 @@ impl<D: Physical> Server<D> {
             self.bury();
             self.look_for_awaited();
         }
+        // Whoever has changed it.
+        self.journal.set_budget(self.broker.budget());
         self.pass_on();
         Ok(false)
     }
@@ -328,7 +330,10 @@ impl<D: Physical> Server<D> {
         let mut session = Session::new(socket, peer);
         if let Some(rejection) = rejection {
             // What it has sent by now is read, since an answer is lost where something is left unread.
-            while let Ok(Some(_)) = session.next::<Up>() {}
+            // No more than a turn of it: one that floods is not waited for.
+            for _ in 0..TURN {
+                let Ok(Some(_)) = session.next::<Up>() else { break };
+            }
             let _ = session.answer(&Down::Refused(rejection), None);
             return;
         }
@@ -462,10 +467,7 @@ impl<D: Physical> Server<D> {
             Request::Waits => Reply::Waits(self.broker.waits()),
             Request::Budget => Reply::Budget(self.broker.budget_status()),
             &Request::SetBudget(budget) => match self.broker.set_budget(budget) {
-                Ok(status) => {
-                    self.journal.set_budget(status.target);
-                    Reply::Budget(status)
-                }
+                Ok(status) => Reply::Budget(status),
                 Err(error) => Reply::NoBudget(error),
             },
             _ => return Err(End::Fault(Fault::Order)),
