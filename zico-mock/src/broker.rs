@@ -20,6 +20,8 @@ struct Regions {
     device: MockDevice,
     size: Bytes,
     memories: BTreeMap<u32, MockMemory>,
+    /// The user whose jobs have had a region's memory.
+    users: BTreeMap<u32, u32>,
 }
 
 impl Store for Regions {
@@ -31,6 +33,7 @@ impl Store for Regions {
 
     fn destroy(&mut self, region: u32) -> Result<(), Arc<str>> {
         let Some(memory) = self.memories.remove(&region) else { return Ok(()) };
+        self.users.remove(&region);
         self.device.destroy(memory).map_err(|refused| {
             self.memories.insert(region, refused.resource);
             refused.error.to_string().into()
@@ -44,6 +47,9 @@ struct State {
     /// Messages handled so far.
     messages: u64,
     violations: Vec<Violation>,
+    users: BTreeMap<Client, u32>,
+    /// Regions that have come to a job with what another user's job had written.
+    leaks: u64,
 }
 
 /// A broker over a [`MockDevice`]. Clones are handles to the same.
@@ -67,9 +73,21 @@ impl MockBroker {
     pub fn new(device: MockDevice, config: PoolConfig) -> Result<Self, PoolError<MockError>> {
         let caps = device.caps();
         let size = config.region_for(caps.granularity);
-        let store = Regions { device: device.clone(), size, memories: BTreeMap::new() };
+        let store = Regions {
+            device: device.clone(),
+            size,
+            memories: BTreeMap::new(),
+            users: BTreeMap::new(),
+        };
         let broker = config.broker(caps, store)?;
-        let state = State { broker, pulses: BTreeMap::new(), messages: 0, violations: Vec::new() };
+        let state = State {
+            broker,
+            pulses: BTreeMap::new(),
+            messages: 0,
+            violations: Vec::new(),
+            users: BTreeMap::new(),
+            leaks: 0,
+        };
         Ok(Self { device, state: Arc::new(Mutex::new(state)) })
     }
 
@@ -78,7 +96,20 @@ impl MockBroker {
     /// # Errors
     /// If the device cannot have regions of the broker's size.
     pub fn connect(&self) -> Result<MockClient, PoolError<MockError>> {
-        let client = self.lock().broker.connect();
+        self.connect_as(0)
+    }
+
+    /// The same of a user, to whose processes alone goes what is in its memory.
+    ///
+    /// # Errors
+    /// If the device cannot have regions of the broker's size.
+    pub fn connect_as(&self, user: u32) -> Result<MockClient, PoolError<MockError>> {
+        let client = {
+            let mut state = self.lock();
+            let client = state.broker.connect(user);
+            state.users.insert(client, user);
+            client
+        };
         let life = Arc::new(Mutex::new(Life { is_dead: false, messages_left: None }));
         let link = MockLink { broker: self.clone(), client, life: life.clone() };
         let pool = Pool::connect(self.device.clone(), Box::new(link))?;
@@ -109,6 +140,13 @@ impl MockBroker {
         self.lock().violations.clone()
     }
 
+    /// How many regions have come to a job with what another user's job had written. None, if the broker does
+    /// what it promises.
+    #[must_use]
+    pub fn leaks(&self) -> u64 {
+        self.lock().leaks
+    }
+
     /// Changes the budget.
     ///
     /// # Errors
@@ -137,7 +175,7 @@ impl MockBroker {
     fn handle(&self, client: Client, job: Option<JobId>, request: Request) -> Option<Reply> {
         let now = self.device.now();
         let mut state = self.lock();
-        let State { broker, pulses, messages, violations } = &mut *state;
+        let State { broker, pulses, messages, violations, users, leaks } = &mut *state;
         *messages += 1;
         pulses.iter().for_each(|(&job, pulse)| broker.observe(job, pulse.read()));
         let reply = match broker.handle(client, job, request, now) {
@@ -149,6 +187,12 @@ impl MockBroker {
             }
         };
         pulses.iter().for_each(|(&job, pulse)| pulse.watch(broker.watched(job)));
+        if let (Some(Reply::Granted(order)), Some(&user)) = (&reply, users.get(&client)) {
+            for &(_, region) in &order.map {
+                let before = broker.store_mut().users.insert(region, user);
+                *leaks += u64::from(before.is_some_and(|before| before != user));
+            }
+        }
         reply
     }
 }

@@ -26,6 +26,11 @@ impl Peer {
         Ok(Self { pid, user: of.uid.as_raw(), life })
     }
 
+    /// Whether it may change what the broker is to do: its user runs the broker, or the machine.
+    pub(crate) fn may_govern(&self) -> bool {
+        self.user == 0 || self.user == rustix::process::geteuid().as_raw()
+    }
+
     /// Whether the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.life, PollFlags::IN)];

@@ -1,7 +1,8 @@
 //! What clients may send a broker, and what has to hold of it whatever they send.
 //!
 //! No request makes it panic. What it has created is never more than its budget. A region that one job has
-//! leased no other gets while that one's client has not given it back and is not gone. And when all clients
+//! leased no other gets while that one's client has not given it back and is not gone, and another user's never
+//! gets its memory. And when all clients
 //! are gone, everything is nobody's.
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ const REGIONS: u32 = 12;
 #[derive(Default)]
 struct Counted {
     created: u32,
+    /// The user whose jobs have had a region's memory.
+    users: BTreeMap<u32, u32>,
     calls: u32,
 }
 
@@ -32,7 +35,8 @@ impl Store for Counted {
         Ok(())
     }
 
-    fn destroy(&mut self, _: u32) -> Result<(), Arc<str>> {
+    fn destroy(&mut self, region: u32) -> Result<(), Arc<str>> {
+        self.users.remove(&region);
         self.created -= 1;
         Ok(())
     }
@@ -42,6 +46,7 @@ impl Store for Counted {
 pub struct Sent {
     broker: Broker<Counted>,
     clients: Vec<Client>,
+    users: BTreeMap<Client, u32>,
     jobs: Vec<JobId>,
     /// Who has been granted which region last, and has not been cut off.
     leased: BTreeMap<u32, (JobId, Client)>,
@@ -66,7 +71,14 @@ impl Sent {
         let config = PoolConfig::new(budget).region_size(REGION);
         let broker = config.broker::<_, ()>(caps, Counted::default());
         let Ok(broker) = broker else { unreachable!("the budget can be") };
-        Self { broker, clients: Vec::new(), jobs: Vec::new(), leased: BTreeMap::new(), now: 0 }
+        Self {
+            broker,
+            clients: Vec::new(),
+            users: BTreeMap::new(),
+            jobs: Vec::new(),
+            leased: BTreeMap::new(),
+            now: 0,
+        }
     }
 
     /// One step: a client comes, goes, or sends a request about one of the jobs there are.
@@ -77,7 +89,10 @@ impl Sent {
         self.now += 1000;
         let now = Ticks::new(self.now);
         if self.clients.len() < 3 {
-            self.clients.push(self.broker.connect());
+            let user = u32::from(who % 2);
+            let client = self.broker.connect(user);
+            self.users.insert(client, user);
+            self.clients.push(client);
         }
         let at = usize::from(who) % self.clients.len();
         let client = self.clients[at];
@@ -104,6 +119,12 @@ impl Sent {
             Ok(Some(Reply::Joined(job))) => self.jobs.push(job),
             Ok(Some(Reply::Granted(order))) => {
                 for (_, region) in order.map {
+                    let user = self.users[&client];
+                    let before = self.broker.store_mut().users.insert(region, user);
+                    assert!(
+                        before.is_none_or(|before| before == user),
+                        "region {region} of another user"
+                    );
                     let owner = job.map(|job| (job, client));
                     let other = owner.and_then(|owner| self.leased.insert(region, owner));
                     let is_anothers = other.is_some_and(|(other, _)| Some(other) != job);

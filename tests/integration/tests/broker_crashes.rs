@@ -3,7 +3,7 @@
 //!
 //! Checked over thousands of seeds: no byte with two owners in device order, none reused before its fence
 //! (the oracle sees the work of the dead as well), never more physical memory than the budget; nobody
-//! waits for ever for one that has died; a correct client never breaks the protocol; and when all are gone,
+//! waits for ever for one that has died; no memory goes from one user to another as it is; a correct client never breaks the protocol; and when all are gone,
 //! everything is back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
@@ -40,6 +40,8 @@ struct World {
     broker: MockBroker,
     processes: Vec<Process>,
     rng: Rng,
+    /// 1 if there are two of them.
+    users: u32,
     owners: u32,
     died: u32,
     handed: u64,
@@ -52,7 +54,8 @@ impl World {
         let pool = PoolConfig::new(Bytes::mib(2 * BUDGET)).region_size(REGION);
         let broker = MockBroker::new(device.clone(), pool).unwrap();
         let rng = Rng::with_seed(seed);
-        Self { device, broker, processes: Vec::new(), rng, owners: 0, died: 0, handed: 0 }
+        let (processes, users) = (Vec::new(), u32::from(seed % 2 == 1));
+        Self { device, broker, processes, rng, users, owners: 0, died: 0, handed: 0 }
     }
 
     fn step(&mut self) {
@@ -61,7 +64,9 @@ impl World {
             self.device.advance_to(now.saturating_add(Ticks::micros(self.rng.u64(1..2000))));
         }
         if self.processes.len() < MOST_PROCESSES && self.rng.u8(..20) == 0 {
-            let client = self.broker.connect().unwrap();
+            // Every other seed has processes of two users.
+            let user = self.rng.u32(..2) * self.users;
+            let client = self.broker.connect_as(user).unwrap();
             self.processes.push(Process { client, tenants: Vec::new(), streams: Vec::new() });
         }
         if self.processes.is_empty() {
@@ -184,6 +189,7 @@ impl World {
     fn check(&self) {
         assert_eq!(self.device.violations(), []);
         assert_eq!(self.broker.violations(), [], "a correct client has broken the protocol");
+        assert_eq!(self.broker.leaks(), 0, "memory of one user has come to another");
         assert!(self.device.usage().peak_physical <= Bytes::mib(2 * BUDGET));
     }
 

@@ -24,6 +24,7 @@ impl Client {
 /// than there are regions.
 #[derive(Default)]
 pub(super) struct State {
+    pub(super) user: u32,
     changed: bool,
     pressure: Option<bool>,
     release: Vec<u32>,
@@ -50,12 +51,16 @@ impl State {
 }
 
 impl<S: Store> Broker<S> {
-    /// A client has come. It has no job yet.
-    pub fn connect(&mut self) -> Client {
+    /// A client of a user has come. It has no job yet.
+    ///
+    /// Users are told apart by number. Memory that has been leased to a job of one is given back to the device
+    /// before a job of another gets any: what is in it stays among the processes of its user.
+    pub fn connect(&mut self, user: u32) -> Client {
+        self.has_users |= self.user.replace(user).is_some_and(|other| other != user);
         let client = self.next;
         self.next = client.next();
         let pressure = Some(self.pressure);
-        self.clients.insert(client, State { pressure, ..State::default() });
+        self.clients.insert(client, State { user, pressure, ..State::default() });
         client
     }
 

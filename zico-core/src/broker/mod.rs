@@ -91,6 +91,10 @@ pub struct Broker<S> {
     /// Addresses of jobs that have left, which are to be cleared up when their client has done so.
     departed: Vec<Departed>,
     pressure: bool,
+    /// The user of the last client that has come, and whether all have been of one: else some memory may be
+    /// another one's.
+    user: Option<u32>,
+    has_users: bool,
     /// Clients of the broker before this one have yet to say what they have: nobody gets anything.
     is_recovering: bool,
 }
@@ -110,6 +114,8 @@ impl<S: Store> Broker<S> {
             revocations: Vec::new(),
             departed: Vec::new(),
             pressure: false,
+            user: None,
+            has_users: false,
             is_recovering: false,
         }
     }

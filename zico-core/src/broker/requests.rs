@@ -148,7 +148,8 @@ impl<S: Store> Broker<S> {
             return Ok(refused);
         };
         let name = if config.name.is_empty() { format!("job {key}") } else { config.name };
-        let account = Account::new(name.into(), Arc::new(Pulse::new()), terms);
+        let user = self.clients.get(&client).map_or(0, |state| state.user);
+        let account = Account::new(name.into(), Arc::new(Pulse::new()), terms).of_user(user);
         if !self.ledger.join(key, account) {
             return Ok(refused);
         }
@@ -269,6 +270,7 @@ impl<S: Store> Broker<S> {
             let (asked, pages) = (want.asked, want.pages.len() as u64);
             return Ok(Reply::Refused(Refusal::Busy(self.ledger.shortage(job, asked, pages))));
         }
+        self.make_way(job, &want, last);
         let order = match self.ledger.lease(job, &want, last, now) {
             Ok(order) => order,
             Err(denied) => return Ok(Reply::Refused(refusal(denied))),

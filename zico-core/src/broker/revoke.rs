@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 use super::clients::Client;
 use super::{Broker, Revocation, Store};
 use crate::ledger::{Excess, Retired};
+use crate::types::JobKey;
 use crate::types::tuning::RETIRED_AT_A_TIME;
 use crate::types::units::Bytes;
+use crate::types::want::Want;
 
 /// A region's number, as it travels.
 pub(super) fn number(region: usize) -> u32 {
@@ -46,6 +48,17 @@ impl<S: Store> Broker<S> {
             for retired in self.ledger.retire(some, excess) {
                 self.revoke(retired);
             }
+        }
+    }
+
+    /// Gives memory back that a job of another user could have, but for what is in it.
+    pub(super) fn make_way(&mut self, job: JobKey, want: &Want, last: bool) {
+        if !self.has_users {
+            return;
+        }
+        let some = self.ledger.wanted_of_others(job, want, last);
+        for retired in self.ledger.retire(&some, Excess::OfOthers) {
+            self.revoke(retired);
         }
     }
 

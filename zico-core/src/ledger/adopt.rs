@@ -47,7 +47,12 @@ impl Ledger {
         {
             return false;
         }
+        let user = self.user(job);
+        if self.regions[region].created && self.regions[region].user != user {
+            return false;
+        }
         self.regions.set_created(region, true);
+        self.regions.set_user(region, user);
         if let Some(place) = place {
             self.regions.map(region, place);
             self.set_mapping(place, Some(region));

@@ -22,7 +22,7 @@ impl Ledger {
         if demand.pages <= all { None } else { self.refuses(job, demand) }
     }
 
-    fn refuses(&self, job: JobKey, demand: Demand) -> Option<Denied> {
+    pub(super) fn refuses(&self, job: JobKey, demand: Demand) -> Option<Denied> {
         let Demand { asked, pages, .. } = demand;
         if let Some(cap) = self.beyond_cap(job, pages) {
             return Some(Denied::BeyondCap(self.shortage(job, asked, pages), cap));

@@ -86,7 +86,7 @@ impl Ledger {
         }
         self.note_first_wave(job, want);
         let mut backings = core::mem::take(&mut self.backings);
-        let granted = self.choose(job, want, &mut backings)
+        let granted = self.choose(job, want, &mut backings) == 0
             && self.is_within_terms(job, &backings)
             && (self.may_have(job, want.growth())
                 || last && self.is_all_that_is_left(job, want, now));
@@ -142,6 +142,7 @@ impl Ledger {
             let stale = order.unmap[first..].iter().map(|&(place, _)| place);
             self.pin(core::iter::once(place).chain(stale), &mut order.pinned);
             if !self.regions[region].created {
+                self.regions.set_user(region, self.user(job));
                 order.create.push(region);
             }
             order.map.push((backing.page, region));
@@ -181,7 +182,7 @@ impl Ledger {
     /// floor, which is kept free for it in every state. In a state from which not all can finish as
     /// it is (a job has left behind more than it ever had), whoever can still does, and nothing is
     /// granted that would keep it from that.
-    fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
+    pub(super) fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
         if self.is_safe_with(Some((job, growth)), 0) || self.is_within_floor(job, growth) {
             return true;
         }

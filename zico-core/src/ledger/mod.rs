@@ -21,6 +21,7 @@
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
 //! | `admission`, `queue` | which iterations start |
 //! | `retire` | regions whose memory goes back to the device |
+//! | `users` | whose memory is whose, where users do not trust each other |
 //! | `report` | snapshots |
 
 pub(crate) mod account;
@@ -45,6 +46,7 @@ mod report;
 mod retire;
 mod run;
 mod shortage;
+mod users;
 mod waits;
 
 pub(crate) use crate::types::tuning::AT_A_TIME;

@@ -9,6 +9,9 @@
 //! 3. such as have no memory yet;
 //! 4. free ones that other jobs had last, which will want them again.
 //!
+//! Those of other users' jobs are not among them: what these have left behind is theirs
+//! ([`users`](super::users)).
+//!
 //! So memory is created for a job only when it uses all that it has: it never holds more than what
 //! it has leased at its peak, however far the device is behind.
 //!
@@ -90,16 +93,21 @@ impl Chosen {
 type Missing = (u64, u64);
 
 impl Ledger {
-    /// Chooses a region for each page. Whether there are enough that can be had without waiting on
-    /// the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each of at most
+    /// Chooses a region for each page. How many pages are left without one: none if there are enough
+    /// that can be had without waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each of at most
     /// 64 sorts of pages that are in use at different times: no matter how many regions there are.
-    pub(super) fn choose(&mut self, job: JobKey, want: &Want, backings: &mut Vec<Backing>) -> bool {
+    pub(super) fn choose(
+        &mut self,
+        job: JobKey,
+        want: &Want,
+        backings: &mut Vec<Backing>,
+    ) -> usize {
         let mut chosen = core::mem::take(&mut self.chosen);
         backings.clear();
-        let found = self.choose_all(job, want, backings, &mut chosen);
+        let left = self.choose_all(job, want, backings, &mut chosen);
         chosen.clear(backings);
         self.chosen = chosen;
-        found
+        left
     }
 
     fn choose_all(
@@ -108,19 +116,19 @@ impl Ledger {
         want: &Want,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
-    ) -> bool {
+    ) -> usize {
         let Some(mut missing) = self.choose_mapped(job, want, backings, chosen) else {
-            return false;
+            return want.pages.len();
         };
         if missing.is_empty() {
-            return true;
+            return 0;
         }
         missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
         self.choose_free(job, &mut missing, backings, chosen, |regions| regions.idle_of(job));
         self.choose_own_draining(job, &mut missing, backings, chosen);
         self.choose_absent(&mut missing, backings, chosen);
         self.choose_free(job, &mut missing, backings, chosen, |all| all.idle_of_others(job));
-        missing.is_empty()
+        missing.len()
     }
 
     /// Gives the pages the regions that are mapped there, as far as they can be had. The other
@@ -195,9 +203,11 @@ impl Ledger {
         chosen: &mut Chosen,
     ) -> usize {
         let parts = pages.iter().fold(0, |all, (_, parts)| all | parts);
+        let user = self.user(job);
         let candidate = |region: usize| {
             let entry = &self.regions[region];
-            (self.can_be_moved(entry) && !chosen.has(region)).then(|| {
+            let is_ours = entry.user == user;
+            (is_ours && self.can_be_moved(entry) && !chosen.has(region)).then(|| {
                 let (own, others) = entry.usage(job);
                 Candidate { clash: (own & parts).count_ones(), others, region }
             })

@@ -27,6 +27,8 @@ pub(crate) enum Excess {
     Above(usize),
     /// No region is open beyond the limit.
     BeyondLimit,
+    /// No end: these are wanted for another user.
+    OfOthers,
 }
 
 impl Ledger {
@@ -35,6 +37,7 @@ impl Ledger {
         match excess {
             Excess::Above(target) => self.regions.created() > target,
             Excess::BeyondLimit => self.open as usize > self.limit as usize + self.retiring,
+            Excess::OfOthers => true,
         }
     }
 

@@ -32,6 +32,14 @@ impl HostDevice {
         self.with_words(at, len, |place, word| word.load(Ordering::Relaxed) == word_of(seed, place))
     }
 
+    /// Whether a block's words are zero, as those of memory are that nobody has written to.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn is_clear(&self, at: Addr, len: Bytes) -> Result<bool, HostError> {
+        self.with_words(at, len, |_, word| word.load(Ordering::Relaxed) == 0)
+    }
+
     /// Looks at the words of a block while `look` says so. Whether it always did.
     fn with_words(
         &self,
@@ -82,7 +90,9 @@ mod tests {
         device.map(&range, Bytes::ZERO, &[&memory]).unwrap();
         device.map(&range, unit, &[&memory]).unwrap();
         let at = |offset: u64| device.base(&range).checked_add(Bytes::new(offset)).unwrap();
+        assert!(device.is_clear(at(0), Bytes::kib(128)).unwrap());
         device.fill(at(0), Bytes::new(4096), 1).unwrap();
+        assert!(!device.is_clear(at(0), Bytes::kib(128)).unwrap());
         device.fill(at(4096), Bytes::new(4096), 2).unwrap();
         assert!(device.verify(at(0), Bytes::new(4096), 1).unwrap());
         assert!(!device.verify(at(0), Bytes::new(4096), 2).unwrap());

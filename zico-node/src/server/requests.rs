@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use zico_core::BudgetError;
 use zico_core::broker::{Reply, Request};
 use zico_cuda::Physical;
 
@@ -10,7 +11,12 @@ use super::session::{End, Role, Session, Works};
 use crate::wire::{Down, Fault, Rejection, Up, VERSION, Welcome};
 
 impl<D: Physical> Server<D> {
-    pub(super) fn handle(&mut self, key: u64, up: Up, descriptors: Vec<OwnedFd>) -> Result<(), End> {
+    pub(super) fn handle(
+        &mut self,
+        key: u64,
+        up: Up,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), End> {
         let Some(session) = self.sessions.get_mut(&key) else { return Ok(()) };
         if let (Role::New, &Up::Hello { version, only_looks, resumes }) = (&session.role, &up) {
             let greeted = self.greet(key, version, only_looks, descriptors);
@@ -30,6 +36,12 @@ impl<D: Physical> Server<D> {
             return Err(End::Fault(Fault::Descriptors { found, expected: 0 }));
         }
         match (&mut session.role, up) {
+            (Role::Looks | Role::Works(_), Up::Request(None, Request::SetBudget(_)))
+                if !session.peer.may_govern() =>
+            {
+                let reply = Reply::NoBudget(BudgetError::NotTheOwner);
+                session.answer(&Down::Reply(reply), None)
+            }
             (Role::Looks, Up::Request(None, request)) => self.look(key, &request),
             (Role::Works(works), Up::Slot(job, slot)) => {
                 let jobs = self.broker.jobs(works.client);
@@ -78,7 +90,7 @@ impl<D: Physical> Server<D> {
         let mut descriptors = descriptors.into_iter();
         session.role = match (descriptors.next(), descriptors.next()) {
             (Some(page), Some(notices)) => {
-                let client = self.broker.connect();
+                let client = self.broker.connect(session.peer.user);
                 match Works::new(client, &page, notices) {
                     Ok(works) => Role::Works(works),
                     Err(fault) => {

@@ -1,11 +1,14 @@
 //! A process under a broker, or the broker itself: what tests of several processes start and kill.
 //!
 //! ```text
-//! node serve SOCKET REGIONS                  a broker of so many regions of 64 KiB of host memory
+//! node serve SOCKET REGIONS [USER..]         a broker of so many regions of 64 KiB of host memory, for other
+//!                                            users as well
+//! node budget SOCKET REGIONS                 changes the budget
 //! node books SOCKET                          prints the broker's books
 //! node train SOCKET NAME ITERATIONS SEED     a job that fills its blocks with patterns and checks them
 //!      [--die-at MESSAGE]                    it kills itself before it sends this message
 //!      [--hold MILLISECONDS]                 each iteration keeps its peak for so long
+//!      [--expect clear]                      what it gets first nobody has written to
 //! ```
 //!
 //! A job prints a line when it has joined, one for each iteration, and at the end how many messages it has
@@ -30,7 +33,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["serve", socket, regions] => serve(socket, regions),
+        ["serve", socket, regions, ref users @ ..] => serve(socket, regions, users),
+        ["budget", socket, regions] => budget(socket, regions),
         ["books", socket] => books(socket),
         ["train", socket, name, iterations, seed, ref options @ ..] => {
             train(socket, name, iterations, seed, options)
@@ -59,13 +63,21 @@ fn books(socket: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Changes the budget.
+fn budget(socket: &str, regions: &str) -> Result<(), Box<dyn Error>> {
+    let observer = Observer::connect(Path::new(socket))?;
+    observer.set_budget(Bytes::new(REGION.value() * regions.parse::<u64>()?))??;
+    Ok(())
+}
+
 /// Serves until its standard input is closed.
-fn serve(socket: &str, regions: &str) -> Result<(), Box<dyn Error>> {
+fn serve(socket: &str, regions: &str, users: &[&str]) -> Result<(), Box<dyn Error>> {
     use std::os::fd::AsFd;
     let budget = Bytes::new(REGION.value() * regions.parse::<u64>()?);
     let pool = PoolConfig::new(budget).region_size(REGION);
     let (socket, device_name) = (Path::new(socket).to_owned(), "host".to_owned());
-    let config = ServerConfig { socket, pool, device: device_name, users: Vec::new() };
+    let users = users.iter().map(|user| user.parse()).collect::<Result<Vec<u32>, _>>()?;
+    let config = ServerConfig { socket, pool, device: device_name, users };
     let mut server = Server::bind(config, device()?, Duration::ZERO)?;
     println!("serves");
     let stop = std::io::stdin().as_fd().try_clone_to_owned()?;
@@ -125,6 +137,16 @@ impl Trainer {
         self.job.free(held.block).map_err(|error| error.to_string().into())
     }
 
+    /// As much as it ever takes has not been written to by anybody.
+    fn expect_clear(&self) -> Result<(), Box<dyn Error>> {
+        let (len, lifetime) = (Bytes::kib(1024), Lifetime::Persistent);
+        let block = self.job.alloc_blocking(Request::new(len, lifetime), LOOK)?;
+        if !self.device.is_clear(block.address(), len)? {
+            return Err("memory that somebody has written to".into());
+        }
+        self.job.free(block).map_err(|error| error.to_string().into())
+    }
+
     /// Whether it has come to its end: not if there was no memory for it.
     fn iteration(&mut self, kept: &[Held], hold: Duration) -> Result<bool, Box<dyn Error>> {
         self.job.begin_blocking(None, LOOK)?;
@@ -156,10 +178,11 @@ fn train(
     seed: &str,
     options: &[&str],
 ) -> Result<(), Box<dyn Error>> {
-    let (mut die_at, mut hold) = (u64::MAX, Duration::ZERO);
+    let (mut die_at, mut hold, mut expects_clear) = (u64::MAX, Duration::ZERO, false);
     for pair in options.chunks(2) {
         match *pair {
             ["--die-at", message] => die_at = message.parse()?,
+            ["--expect", "clear"] => expects_clear = true,
             ["--hold", milliseconds] => hold = Duration::from_millis(milliseconds.parse()?),
             _ => return Err(format!("unknown option {pair:?}").into()),
         }
@@ -180,6 +203,9 @@ fn train(
     let job = pool.join(name, device.add_stream())?;
     println!("joined");
     let mut trainer = Trainer { job, device, rng: Rng::with_seed(seed.parse()?) };
+    if expects_clear {
+        trainer.expect_clear()?;
+    }
     let kept = vec![
         trainer.alloc(Bytes::kib(100), Lifetime::Persistent)?,
         trainer.alloc(Bytes::kib(30), Lifetime::Persistent)?,

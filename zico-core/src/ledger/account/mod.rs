@@ -51,6 +51,8 @@ pub(crate) struct Account {
     pub(crate) fenced: VecDeque<Batch>,
     pub(super) phase: Phase,
     pub(super) terms: Terms,
+    /// Whose job it is: memory never goes from one user to another.
+    pub(super) user: u32,
     /// It waits for memory.
     pub(super) stall: Option<Stall>,
     /// What it has allocated before its first iteration.
@@ -99,6 +101,7 @@ impl Account {
             fenced: VecDeque::new(),
             phase: Phase::Idle,
             terms,
+            user: 0,
             stall: None,
             first_wave: FirstWave::default(),
             seen: None,
@@ -115,6 +118,12 @@ impl Account {
             denied: false,
             gone: false,
         }
+    }
+
+    /// The same of another user than the pool's own.
+    pub(crate) const fn of_user(mut self, user: u32) -> Self {
+        self.user = user;
+        self
     }
 
     /// What is charged to it, in regions of this size.

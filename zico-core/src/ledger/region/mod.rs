@@ -55,6 +55,8 @@ pub(super) struct Region {
     /// The device has memory for it: not before it is first needed.
     pub(crate) created: bool,
     pub(super) state: State,
+    /// The user whose jobs have had it since it was created: nobody else's get it.
+    pub(super) user: u32,
     /// The job that had it last; 0 if none has.
     last: JobKey,
     /// Of one that is idle: with whose idle ones it is.
@@ -71,7 +73,7 @@ pub(super) struct Mapping {
 
 impl Region {
     pub(super) const fn absent() -> Self {
-        Self { created: false, state: State::Free, last: 0, home: 0, mappings: Vec::new() }
+        Self { created: false, state: State::Free, user: 0, last: 0, home: 0, mappings: Vec::new() }
     }
 
     /// When a job uses it, and for how much of their time the others do in all.

@@ -132,6 +132,11 @@ impl RegionTable {
         self.created = self.created + usize::from(created) - usize::from(before);
     }
 
+    /// A region is of this user's jobs from now on.
+    pub(in crate::ledger) fn set_user(&mut self, region: usize, user: u32) {
+        self.entries[region].user = user;
+    }
+
     /// Changes a region, which may make it nobody's or somebody's.
     fn change<T>(&mut self, region: usize, change: impl FnOnce(&mut Region) -> T) -> T {
         let entry = &mut self.entries[region];

@@ -83,6 +83,8 @@ pub enum BudgetError {
         /// The most there can be.
         most: u64,
     },
+    /// The budget is at a broker that another user runs.
+    NotTheOwner,
 }
 
 impl fmt::Display for BudgetError {
@@ -93,6 +95,9 @@ impl fmt::Display for BudgetError {
             }
             Self::TooSmall { asked, region } => {
                 write!(f, "a budget of {} holds no region of {region}", Exact(*asked))
+            }
+            Self::NotTheOwner => {
+                f.write_str("only the user who runs the broker may change its budget")
             }
             Self::BeyondDevice { asked, capacity } => {
                 let (asked, capacity) = (Exact(*asked), Exact(*capacity));
