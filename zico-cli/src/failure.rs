@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use zico_core::{Bytes, JoinError, PoolError};
+use zico_core::Bytes;
 use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
 use zico_mock::replay::ReplayError;
@@ -65,24 +65,29 @@ pub enum Failure {
     /// A CUDA device could not be used.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// The pool could not be made on a CUDA device.
+    /// A device, or what a replay on it takes, could not be had.
     #[error(transparent)]
-    CudaPool(#[from] PoolError<CudaError>),
-    /// A job could not join on a CUDA device.
-    #[error(transparent)]
-    CudaJoin(#[from] JoinError<CudaError>),
+    OnDevice(Box<dyn Error + Send + Sync>),
+    /// Replays on this device are not for this system.
+    #[error("host memory and processes of their own are for Linux")]
+    NotHere,
+    /// The simulated device is in one process.
+    #[error(
+        "--processes needs a device that processes can share: --device host or --device cuda:N"
+    )]
+    ProcessesOnMock,
     /// The thread of a job has panicked: a defect.
     #[error("the thread of a job has panicked")]
     Thread,
     /// An option that only the simulated device supports.
     #[error("--report draws a replay on the simulated device: leave it out, or --device")]
-    ReportOfCuda,
+    ReportOfDevice,
     /// Jobs with a pool each, where nothing holds them to the budget together.
     #[error(
-        "unmanaged is for the simulated device, whose memory is the budget: on a GPU nothing would hold \
-         the jobs to it"
+        "unmanaged is for the simulated device, whose memory is the budget: elsewhere nothing would \
+         hold the jobs to it"
     )]
-    UnmanagedOnCuda,
+    UnmanagedOnDevice,
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),

@@ -9,10 +9,10 @@ pub mod args;
 mod broker_error;
 mod command;
 pub mod convert;
-mod cuda;
 mod exit;
 mod failure;
 pub mod import;
+mod live;
 mod load;
 #[cfg(target_os = "linux")]
 mod node;
@@ -46,6 +46,8 @@ pub fn run(args: &Args) -> Exit {
         Command::Relief(relief) => command::relief::run(relief),
         Command::Convert(convert) => command::convert::run(convert),
         Command::Devices(devices) => command::devices::run(devices),
+        #[cfg(target_os = "linux")]
+        Command::ReplayJob => live::run_worker(),
         #[cfg(target_os = "linux")]
         Command::Node(node) => node::run(node),
     };

@@ -95,6 +95,10 @@ pub enum Command {
     Convert(Convert),
     /// List the CUDA devices of this machine, or say why there is none
     Devices(Devices),
+    /// One job of `zico replay --processes`, which says on standard input what is to be done.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ReplayJob,
     /// One budget for several processes.
     #[cfg(target_os = "linux")]
     #[command(flatten)]
@@ -118,11 +122,18 @@ pub struct Replay {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
-    /// On which device: the simulated one, or a CUDA device (`zico devices` lists them). There the
-    /// jobs run in real time, write patterns to their memory and check them; of the options for the
-    /// simulated device only --scale-time and --run-ahead count
-    #[arg(long, default_value = "mock", value_parser = run::device, value_name = "mock|cuda:N")]
+    /// On which device: the simulated one, the memory of this machine, or a CUDA device (`zico devices`
+    /// lists them). On the last two the jobs run in real time, write patterns to their memory and check
+    /// them; of the options for the simulated device only --scale-time and --run-ahead count
+    #[arg(
+        long, default_value = "mock", default_value_if("processes", "true", "host"),
+        value_parser = run::device, value_name = "mock|host|cuda:N"
+    )]
     pub device: DeviceName,
+
+    /// Each job is a process of its own under one broker, as with `zico serve` [default device: host]
+    #[arg(long)]
+    pub processes: bool,
 
     /// How to run the jobs, and the output.
     #[command(flatten)]

@@ -65,6 +65,8 @@ pub struct RunArgs {
 pub enum DeviceName {
     /// The one in software.
     Mock,
+    /// The memory of this machine.
+    Host,
     /// A CUDA device, by its number.
     Cuda(u32),
 }
@@ -73,7 +75,8 @@ pub(super) fn device(text: &str) -> Result<DeviceName, String> {
     match text.strip_prefix("cuda:").map(str::parse) {
         Some(Ok(number)) => Ok(DeviceName::Cuda(number)),
         None if text == "mock" => Ok(DeviceName::Mock),
-        _ => Err("a device is mock or cuda:N, N counted from 0".to_owned()),
+        None if text == "host" => Ok(DeviceName::Host),
+        _ => Err("a device is mock, host or cuda:N, N counted from 0".to_owned()),
     }
 }
 

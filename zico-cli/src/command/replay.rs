@@ -8,9 +8,9 @@ use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
 use crate::args::{DeviceName, Replay};
-use crate::cuda;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::live;
 use crate::load::load_all;
 use crate::output::Output;
 use crate::progress::progress;
@@ -21,7 +21,7 @@ use crate::terminal::stdout;
 /// Replays the jobs and prints the results.
 pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.run.report.is_some() && args.device != DeviceName::Mock {
-        return Err(Failure::ReportOfCuda);
+        return Err(Failure::ReportOfDevice);
     }
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
     let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
@@ -37,17 +37,17 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         policy,
         jobs: needs.terms(policy, budget),
         detect: false,
-        processes: false,
+        processes: args.processes,
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),
         iterations: args.run.iterations,
         machine,
     };
     let bar = progress("together", args.run.iterations * traces.len() as u64);
-    if let DeviceName::Cuda(ordinal) = args.device {
-        let outcome = cuda::replay(ordinal, &traces, &config, &|| bar.inc(1))?;
+    if args.device != DeviceName::Mock || args.processes {
+        let outcome = live::replay(args.device, &traces, &config, &|| bar.inc(1))?;
         bar.finish_and_clear();
-        return cuda::show(&outcome, args.run.json);
+        return live::show(&outcome, args.run.json);
     }
     let before = Instant::now();
     let outcome = replay(&traces, &config, &mut |done| bar.set_position(done))?;

@@ -180,3 +180,21 @@ fn what_a_gpu_cannot_is_refused() {
     refused(serve("cuda:0", &[]).env("ZICO_DRIVER_NO_VMM", "1"), &["no virtual memory management"]);
     refused(serve("cuda:0", &[]).env("ZICO_DRIVER_MEMORY", "4194304"), &["4 MiB"]);
 }
+
+/// Recorded jobs as processes that share a GPU's memory.
+#[test]
+fn a_replay_in_processes_shares_a_gpu() {
+    let machine = Machine::new();
+    let mut replay = zico();
+    replay.args(["replay", "carry", "carry", "--budget", "f=0.5", "--json"]);
+    replay.args(["-n", "5", "--processes", "--device", "cuda:0"]);
+    let output = machine.on(&mut replay, "replay").output().unwrap();
+    assert!(output.status.success(), "{}", crate::stderr(&output));
+    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&outcome["mismatches"], &outcome["jobs"][0]["failure"]),
+        (&0.into(), &None::<u8>.into())
+    );
+    assert!(outcome["jobs"][1]["messages"].as_u64().unwrap() > 100, "{outcome}");
+    assert!(outcome["patterns_checked"].as_u64().unwrap() >= 2 * 5 * 12, "{outcome}");
+}

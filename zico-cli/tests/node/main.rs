@@ -5,6 +5,7 @@
 mod cuda;
 mod metrics;
 mod people;
+mod replay;
 mod run;
 mod serve;
 

@@ -1,9 +1,9 @@
-//! The results of a replay on a CUDA device: as JSON for scripts, as tables for people.
+//! The results of a replay in real time: as JSON for scripts, as tables for people.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zico_core::{Bytes, Counts};
 use zico_cuda::CallCost;
 
@@ -28,6 +28,7 @@ pub(crate) struct Outcome {
 }
 
 /// The results of one job.
+#[derive(Serialize, Deserialize)]
 pub(super) struct JobOutcome {
     pub(super) name: String,
     pub(super) iterations: u64,
@@ -37,6 +38,8 @@ pub(super) struct JobOutcome {
     /// With what it carried over from one iteration to the next.
     pub(super) kept: Bytes,
     pub(super) peak: Bytes,
+    /// What its process has said to the broker, if it has one of its own.
+    pub(super) messages: Option<u64>,
     pub(super) failure: Option<String>,
 }
 
@@ -50,6 +53,7 @@ impl JobOutcome {
             persistent: Bytes::ZERO,
             kept: Bytes::ZERO,
             peak: Bytes::ZERO,
+            messages: None,
             failure: None,
         }
     }
@@ -71,9 +75,12 @@ impl Outcome {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { device, policy, budget, region, .. } = self;
         writeln!(out, "{device}, policy {policy}, budget {budget}, regions of {region}\n")?;
-        let mut jobs = table(&["job", "iter.", "per s", "delay", "stalled", "peak", "kept"]);
+        let in_processes = self.jobs.iter().any(|job| job.messages.is_some());
+        let last = if in_processes { &["messages/iter."][..] } else { &[] };
+        let mut jobs =
+            table(&[&["job", "iter.", "per s", "delay", "stalled", "peak", "kept"], last].concat());
         for job in &self.jobs {
-            jobs.add_row([
+            let mut row = vec![
                 job.name.clone(),
                 job.iterations.to_string(),
                 format!("{:.2}", job.iterations as f64 / self.window.as_secs_f64()),
@@ -81,7 +88,12 @@ impl Outcome {
                 format!("{:.1} ms", job.stalled.as_secs_f64() * 1e3),
                 job.peak.to_string(),
                 job.kept.to_string(),
-            ]);
+            ];
+            if in_processes {
+                let iterations = job.iterations.max(1) as f64;
+                row.push(format!("{:.1}", job.messages.unwrap_or(0) as f64 / iterations));
+            }
+            jobs.add_row(row);
         }
         writeln!(out, "{jobs}\n")?;
         let mut calls = table(&["driver call", "calls", "mean", "longest", "in all"]);
@@ -94,11 +106,13 @@ impl Outcome {
                 cost.total.to_string(),
             ]);
         }
-        writeln!(out, "{calls}\n")?;
+        if !self.calls.is_empty() {
+            writeln!(out, "{calls}\n")?;
+        }
         for (what, figure) in [
             ("peak held", self.held.to_string()),
             ("patterns checked", self.checked.to_string()),
-            ("words that were wrong", self.mismatches.to_string()),
+            ("that were wrong", self.mismatches.to_string()),
             ("regions created, mapped, unmapped", {
                 let Counts { creates, maps, unmaps, .. } = self.counts;
                 format!("{creates}, {maps}, {unmaps}")
@@ -150,6 +164,7 @@ struct JobJson<'o> {
     peak_bytes: u64,
     persistent_bytes: u64,
     kept_bytes: u64,
+    messages: Option<u64>,
     failure: Option<&'o str>,
 }
 
@@ -169,6 +184,7 @@ impl<'o> Json<'o> {
             peak_bytes: job.peak.value(),
             persistent_bytes: job.persistent.value(),
             kept_bytes: job.kept.value(),
+            messages: job.messages,
             failure: job.failure.as_deref(),
         };
         Self {

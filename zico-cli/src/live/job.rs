@@ -1,4 +1,4 @@
-//! One job of a replay on a CUDA device: a thread that goes through a trace.
+//! One job of a replay in real time: a thread that goes through a trace.
 
 use std::collections::{HashMap, VecDeque};
 use std::error::Error;
@@ -6,48 +6,43 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, Held, Job, JobConfig, JoinError, Passed, Request,
-    Ticks,
+    AllocError, Begin, Block, Device, Held, Job, JobConfig, Passed, Pool, Request, Ticks,
 };
-use zico_cuda::{CudaDevice, CudaError, CudaEvent, Pattern, StreamId};
 use zico_mock::replay::{Op, Program};
 use zico_mock::trace::{BlockId, Step, Trace};
 
-use super::Run;
 use super::outcome::JobOutcome;
+use super::stage::{Mark, Stage};
+use super::{Failed, Run};
 
 /// The interval at which a waiting thread polls for completed fences.
 const LOOK: Duration = Duration::from_micros(100);
-/// The stride of patterns: one word in each smallest unit of blocks.
-const STRIDE: u32 = 512;
-/// The least that a pattern covers.
-const WORD: Bytes = Bytes::new(4);
-
-pub(super) struct Player<'r> {
-    run: &'r Run<'r>,
-    job: Job<CudaDevice>,
-    stream: StreamId,
+pub(super) struct Player<'r, S: Stage> {
+    run: &'r Run<'r, S>,
+    job: Job<S::Device>,
+    stream: S::Stream,
     program: Program<'r>,
-    blocks: HashMap<BlockId, (Block, Option<Pattern>)>,
+    blocks: HashMap<BlockId, (Block, Mark)>,
     /// Events after each half of the launches that may be outstanding.
-    fences: VecDeque<CudaEvent>,
+    fences: VecDeque<S::Event>,
     launches: u64,
     outcome: JobOutcome,
 }
 
 type Done = Result<(), Box<dyn Error>>;
 
-impl<'r> Player<'r> {
+impl<'r, S: Stage> Player<'r, S> {
     pub(super) fn join(
-        run: &'r Run<'r>,
+        run: &'r Run<'r, S>,
+        pool: &Pool<S::Device>,
         name: String,
         terms: JobConfig,
         trace: &'r Trace,
-    ) -> Result<Self, JoinError<CudaError>> {
-        let stream = run.device.add_stream().map_err(JoinError::Device)?;
+    ) -> Result<Self, Failed> {
+        let stream = run.stage.add_stream()?;
         Ok(Self {
             run,
-            job: run.pool.join(terms.name(name.clone()), stream)?,
+            job: pool.join(terms.name(name.clone()), stream)?,
             stream,
             program: Program::new(trace),
             blocks: HashMap::new(),
@@ -57,7 +52,8 @@ impl<'r> Player<'r> {
         })
     }
 
-    /// Executes the trace until all jobs have done their iterations, and leaves.
+    /// Executes the trace until all jobs have done their iterations, those of other processes included, and
+    /// leaves.
     pub(super) fn play(mut self) -> JobOutcome {
         let played = self.go_on().and_then(|()| self.check_all());
         let held = self.job.held();
@@ -131,48 +127,43 @@ impl<'r> Player<'r> {
             done => done?,
         };
         let seed = self.run.seed.fetch_add(1, Ordering::Relaxed);
-        let pattern = Pattern { addr: block.address(), len: block.bytes(), stride: STRIDE, seed };
-        let pattern = (block.bytes() >= WORD).then_some(pattern);
-        if let Some(pattern) = pattern {
-            self.run.probe.fill(self.stream, pattern)?;
-        }
-        self.blocks.insert(id, (block, pattern));
+        let mark = Mark { at: block.address(), len: block.bytes(), seed };
+        self.run.stage.fill(self.stream, mark)?;
+        self.blocks.insert(id, (block, mark));
         Ok(())
     }
 
     fn free(&mut self, id: BlockId) -> Done {
-        if let Some((block, pattern)) = self.blocks.remove(&id) {
-            self.check(pattern)?;
+        if let Some((block, mark)) = self.blocks.remove(&id) {
+            self.check(mark)?;
             self.job.free(block)?;
         }
         Ok(())
     }
 
-    fn check(&self, pattern: Option<Pattern>) -> Result<(), CudaError> {
-        if let Some(pattern) = pattern {
-            self.run.probe.check(self.stream, pattern)?;
-            self.run.checked.fetch_add(1, Ordering::Relaxed);
-        }
+    fn check(&self, mark: Mark) -> Result<(), S::Error> {
+        self.run.stage.check(self.stream, mark)?;
+        self.run.checked.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     fn check_all(&self) -> Done {
-        self.blocks.values().try_for_each(|&(_, pattern)| self.check(pattern))?;
+        self.blocks.values().try_for_each(|&(_, mark)| self.check(mark))?;
         Ok(())
     }
 
     /// The host runs ahead of the device by a bounded number of launches.
     fn launch(&mut self, recorded: Ticks) -> Done {
         let machine = &self.run.config.machine;
-        self.run.probe.spin(self.stream, machine.scaled(recorded, 1.0))?;
+        self.run.stage.launch(self.stream, machine.scaled(recorded, 1.0))?;
         self.launches += 1;
         if self.launches.is_multiple_of(machine.run_ahead.div_ceil(2)) {
-            self.fences.push_back(self.run.device.record(self.stream)?);
+            self.fences.push_back(self.run.stage.device().record(self.stream)?);
         }
         while self.fences.len() > 2
             && let Some(oldest) = self.fences.front()
         {
-            match self.run.device.query(oldest)? {
+            match self.run.stage.device().query(oldest)? {
                 Passed::Yes => drop(self.fences.pop_front()),
                 Passed::NotYet => std::thread::sleep(LOOK),
             }
