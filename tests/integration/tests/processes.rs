@@ -87,6 +87,19 @@ impl Broker {
         held
     }
 
+    /// The memory of its own and the descriptors that the broker has, when all connections have gone.
+    fn own(&self) -> (u64, usize) {
+        // Those of connections go a little later.
+        std::thread::sleep(Duration::from_millis(300));
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        // Not what it shares: the regions are files, which are mapped nowhere.
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap();
+        (kib << 10, descriptors.count())
+    }
+
     /// Waits until a job has nothing any more and is forgotten. How long that took.
     fn until_gone(&self, job: &str) -> Duration {
         let began = Instant::now();
@@ -270,6 +283,57 @@ fn processes_that_are_killed_at_random_harm_nobody() {
         "{kills} kills; {before} descriptors at first, {after} at the end; {iterations} iterations by the last"
     );
     assert!(after <= most, "{before} descriptors, then {after}");
+}
+
+/// Jobs join, leave and die at random, many at a time: what the broker takes itself does not grow.
+#[test]
+fn jobs_that_come_and_go_leave_nothing_with_the_broker() {
+    let (jobs, time) = if is_long() { (24, 30 * 60) } else { (8, 4) };
+    let broker = Broker::new("storm", PEAK + jobs * KEPT + 24);
+    // The first ones make what stays: the memory of all regions, and room in the broker's tables.
+    storm(&broker, jobs, Duration::from_secs(2));
+    let before = broker.own();
+    let (ended, killed) = storm(&broker, jobs, Duration::from_secs(time));
+    let after = broker.own();
+    println!(
+        "{time} s, {jobs} at a time: {ended} have left, {killed} were killed; the broker had {before:?} (bytes, \
+         descriptors) and has {after:?}"
+    );
+    assert!(ended > 0 && killed > 0);
+    assert!(
+        after.0 <= before.0 + (2 << 20) && after.1 <= before.1 + 1,
+        "{before:?}, then {after:?}"
+    );
+}
+
+/// So many at a time for so long. How many have left, and how many were killed.
+fn storm(broker: &Broker, jobs: u64, time: Duration) -> (u32, u32) {
+    let (mut trainers, began) = (Vec::new(), Instant::now());
+    let (mut ended, mut killed, mut started) = (0, 0, 0);
+    while began.elapsed() < time {
+        if trainers.len() < usize::try_from(jobs).unwrap() && fastrand::u8(..4) > 0 {
+            let (name, iterations) = (format!("job-{started}"), fastrand::u32(1..30));
+            let hold = fastrand::u32(..10).to_string();
+            trainers.push(broker.train(&name, iterations, &["--hold", &hold]));
+            started += 1;
+        } else if fastrand::u8(..4) == 0 && !trainers.is_empty() {
+            drop(trainers.swap_remove(fastrand::usize(..trainers.len())));
+            killed += 1;
+        }
+        trainers.retain_mut(|trainer| match trainer.child.try_wait().unwrap() {
+            None => true,
+            Some(status) => {
+                assert!(status.success(), "a job that nobody has killed");
+                ended += 1;
+                false
+            }
+        });
+        assert!(broker.held_by_the_kernel() <= broker.budget * REGION);
+        std::thread::sleep(Duration::from_millis(fastrand::u64(..10)));
+    }
+    trainers.clear();
+    broker.until_all_is_back();
+    (ended, killed)
 }
 
 /// What one user's job has written no other user's reads, though they share the budget; nor does another user
