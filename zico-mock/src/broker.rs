@@ -297,11 +297,17 @@ impl MockLink {
 }
 
 impl Link<MockDevice> for MockLink {
-    fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
+    fn ask_in_order(
+        &self,
+        job: Option<JobId>,
+        request: Request,
+        heard: &mut dyn FnMut(&Reply),
+    ) -> Result<Reply, BrokerError> {
         if !self.arrives() {
             return Err(BrokerError::Unreachable);
         }
-        self.broker.handle(self.client, job, request).ok_or(BrokerError::Unreachable)
+        let reply = self.broker.handle(self.client, job, request);
+        reply.inspect(heard).ok_or(BrokerError::Unreachable)
     }
 
     fn tell(&self, job: Option<JobId>, request: Request) {

@@ -12,11 +12,26 @@ use crate::types::units::Bytes;
 /// A pool whose books are at a broker ([`Pool::connect`](crate::Pool::connect)) has one. Calls may come from
 /// several threads at once.
 pub trait Link<D: Device>: Send + Sync {
-    /// Sends a request that [asks](Request::asks), and waits for the reply.
+    /// Sends a request that [asks](Request::asks), and waits for the reply. `heard` is called with it before any
+    /// later reply is heard by another thread, and before there is another connection: so what replies change
+    /// here is changed in the order in which the broker has given them.
     ///
     /// # Errors
     /// If the broker cannot be reached.
-    fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError>;
+    fn ask_in_order(
+        &self,
+        job: Option<JobId>,
+        request: Request,
+        heard: &mut dyn FnMut(&Reply),
+    ) -> Result<Reply, BrokerError>;
+
+    /// The same where the order does not matter.
+    ///
+    /// # Errors
+    /// If the broker cannot be reached.
+    fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
+        self.ask_in_order(job, request, &mut |_| {})
+    }
 
     /// Sends a request that does not ask. One that cannot be sent any more is of no use to anybody: a broker
     /// that has lost a client takes back all it had.

@@ -257,6 +257,8 @@ pub struct Order {
     pub unmap: Vec<(Lifetime, u64)>,
     /// Pages of the arena that the lease is for, and the region to be mapped there, by rising pages.
     pub map: Vec<(u64, u32)>,
+    /// Pages of the same arena that are leased as well, since the job is about to need them. They are mapped.
+    pub ahead: Vec<u64>,
 }
 
 /// Why a lease is refused.

@@ -1,8 +1,10 @@
 //! What each request does to the books. All of it is input from outside, and checked as such.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::format;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::clients::{Client, State};
@@ -154,8 +156,16 @@ impl<S: Store> Broker<S> {
             return Ok(refused);
         }
         let fences = VecDeque::new();
-        let seat =
-            Seat { client, order: None, fences, last: 0, is_offering: false, is_unmapped: false };
+        let ahead = BTreeSet::new();
+        let seat = Seat {
+            client,
+            order: None,
+            ahead,
+            fences,
+            last: 0,
+            is_offering: false,
+            is_unmapped: false,
+        };
         self.seats.insert(key, seat);
         Ok(Reply::Joined(JobId(key)))
     }
@@ -264,6 +274,11 @@ impl<S: Store> Broker<S> {
         if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
             return Err(Violation::Unsettled);
         }
+        let asks_for_any = !lease.pages.is_empty();
+        let lease = self.without_ahead(job, lease);
+        if asks_for_any && lease.pages.is_empty() {
+            return Ok(Reply::Granted(Order::default()));
+        }
         self.check_pages(job, &lease)?;
         let (want, last) = lease.want();
         if self.is_recovering {
@@ -278,10 +293,15 @@ impl<S: Store> Broker<S> {
         if let Err(why) = self.create(job, want.zone, &order, now) {
             return Ok(Reply::Refused(Refusal::Device(why)));
         }
+        let last_page = want.pages.iter().copied().max().filter(|_| want.zone == Zone::Iteration);
         let for_client = Order {
             unmap: order.unmap.iter().map(|&(at, _)| (at.zone.lifetime(), at.page)).collect(),
             map: order.map.iter().map(|&(page, region)| (page, number(region))).collect(),
+            ahead: last_page.map_or_else(Vec::new, |last| self.ledger.lease_ahead(job, last, now)),
         };
+        if let Some(seat) = self.seats.get_mut(&job) {
+            seat.ahead.extend(&for_client.ahead);
+        }
         for &(_, region) in &for_client.map {
             self.imports.entry(region).or_default().insert(client);
         }
@@ -291,6 +311,17 @@ impl<S: Store> Broker<S> {
             seat.order = Some((want.zone, order));
         }
         Ok(Reply::Granted(for_client))
+    }
+
+    /// What a lease asks for without what has been leased ahead: another thread of the client has had that
+    /// answer meanwhile.
+    fn without_ahead(&mut self, job: JobKey, mut lease: Lease) -> Lease {
+        if let Some(seat) = self.seats.get_mut(&job)
+            && Zone::from(lease.lifetime) == Zone::Iteration
+        {
+            lease.pages.retain(|page| !seat.ahead.remove(page));
+        }
+        lease
     }
 
     /// Pages that are asked for are those of the arena, each once, and none that is leased.
@@ -357,6 +388,11 @@ impl<S: Store> Broker<S> {
 
     fn give_back(&mut self, job: JobKey, lifetime: Lifetime, pages: &[u64], now: Ticks) {
         let zone = Zone::from(lifetime);
+        if let Some(seat) = self.seats.get_mut(&job).filter(|_| zone == Zone::Iteration) {
+            pages.iter().for_each(|page| {
+                seat.ahead.remove(page);
+            });
+        }
         self.ledger.give_back(job, zone, pages.iter().copied());
         // The client counts by itself when it is time for a fence.
         self.ledger.note_given(job, zone, now);

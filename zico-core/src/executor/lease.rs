@@ -25,6 +25,7 @@ impl<D: Device> Shared<D> {
         self.reap(job).map_err(AllocError::Device)?;
         let mut granted = self.ask_for(job, want, false);
         if matches!(granted, Err(Refused::Denied(Denied::Busy(_)))) {
+            self.remote().into_iter().for_each(|remote| remote.give_ahead(job));
             // What the device refuses of others' business is theirs to hear of, or the next poll's.
             let _ = self.reclaim(Some(job));
             granted = self.ask_for(job, want, true);

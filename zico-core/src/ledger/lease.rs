@@ -259,7 +259,7 @@ impl Ledger {
 
     /// Charges the job for what it gets. Another of its threads may still wait for memory that it
     /// was denied.
-    fn book(&mut self, job: JobKey, want: &Want, backings: &[Backing], now: Ticks) {
+    pub(super) fn book(&mut self, job: JobKey, want: &Want, backings: &[Backing], now: Ticks) {
         let zone = want.zone;
         for backing in backings {
             let place = Place { job, zone, page: backing.page };

@@ -16,6 +16,7 @@
 //! | `placement` | which region backs which page |
 //! | `pins` | pages whose mappings are being changed |
 //! | `banker` | the safety test |
+//! | `ahead` | pages that are leased before they are asked for |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
@@ -27,6 +28,7 @@
 pub(crate) mod account;
 mod admission;
 mod adopt;
+mod ahead;
 mod banker;
 mod budget;
 mod denial;

@@ -42,10 +42,14 @@ impl<D: Share> NodeLink<D> {
     }
 
     /// Asks, and asks again once another broker is there, if the one that is asked has gone.
-    fn ask_with(&self, up: &Up) -> Result<(Down, Vec<OwnedFd>), BrokerError> {
+    fn ask_with(
+        &self,
+        up: &Up,
+        heard: &mut dyn FnMut(&Down),
+    ) -> Result<(Down, Vec<OwnedFd>), BrokerError> {
         loop {
             let seen = self.connections.count();
-            match self.wire.ask_with(up, &[]) {
+            match self.wire.ask_with(up, &[], heard) {
                 Err(BrokerError::Unreachable) if self.connections.wait_beyond(seen) => {}
                 answer => return answer,
             }
@@ -135,8 +139,18 @@ impl<D: Share> Offers<D> for Offering<'_, '_, D> {
 static NOBODYS: LazyLock<Pulse> = LazyLock::new(Pulse::new);
 
 impl<D: Share> Link<D> for NodeLink<D> {
-    fn ask(&self, job: Option<JobId>, request: Request) -> Result<Reply, BrokerError> {
-        match self.ask_with(&Up::Request(job, request))?.0 {
+    fn ask_in_order(
+        &self,
+        job: Option<JobId>,
+        request: Request,
+        heard: &mut dyn FnMut(&Reply),
+    ) -> Result<Reply, BrokerError> {
+        let mut heard = |down: &Down| {
+            if let Down::Reply(reply) = down {
+                heard(reply);
+            }
+        };
+        match self.ask_with(&Up::Request(job, request), &mut heard)?.0 {
             Down::Reply(reply) => Ok(reply),
             _ => Err(BrokerError::Confused),
         }
@@ -159,7 +173,7 @@ impl<D: Share> Link<D> for NodeLink<D> {
 
     fn memory(&self, region: u32) -> Result<D::Memory, Fetch<D::Error>> {
         let broker = |error| Fetch::Broker(error);
-        let (down, descriptors) = self.ask_with(&Up::Fetch(region)).map_err(broker)?;
+        let (down, descriptors) = self.ask_with(&Up::Fetch(region), &mut |_| {}).map_err(broker)?;
         let descriptor = descriptors.into_iter().next();
         match (down, descriptor) {
             (Down::Memory(true), Some(descriptor)) => {

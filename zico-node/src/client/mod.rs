@@ -115,7 +115,7 @@ impl Client {
         let page = pages::take().map_err(kernel("memfd_create"))?;
         let (notices, far) = crate::socket::pair().map_err(kernel("socketpair"))?;
         let hello = Up::Hello { version: VERSION, only_looks: false, resumes: false };
-        let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()]);
+        let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()], &mut |_| {});
         drop(far);
         let welcome = welcome(answer.map(|(down, _)| down), socket)?;
         let wire = Arc::new(wire);
@@ -149,7 +149,7 @@ impl Observer {
         let wire = Wire::connect(socket, None)
             .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
         let hello = Up::Hello { version: VERSION, only_looks: true, resumes: false };
-        let answer = wire.ask_with(&hello, &[]);
+        let answer = wire.ask_with(&hello, &[], &mut |_| {});
         let welcome = welcome(answer.map(|(down, _)| down), socket)?;
         Ok(Self { wire, welcome })
     }

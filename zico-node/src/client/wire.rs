@@ -56,14 +56,16 @@ impl Wire {
 
     /// Asks, and waits for the answer.
     pub(super) fn ask(&self, up: &Up) -> Result<Down, BrokerError> {
-        self.ask_with(up, &[]).map(|(down, _)| down)
+        self.ask_with(up, &[], &mut |_| {}).map(|(down, _)| down)
     }
 
-    /// The same with descriptors, which go and come with the last packets.
+    /// The same with descriptors, which go and come with the last packets. The answer is heard before any other
+    /// thread has one.
     pub(super) fn ask_with(
         &self,
         up: &Up,
         descriptors: &[BorrowedFd<'_>],
+        heard: &mut dyn FnMut(&Down),
     ) -> Result<(Down, Vec<OwnedFd>), BrokerError> {
         if self.is_childs() {
             return Err(BrokerError::Unreachable);
@@ -79,6 +81,9 @@ impl Wire {
             line.send(packet, if at == last { descriptors } else { &[] });
         }
         let answer = line.receive();
+        if let Ok((down, _)) = &answer {
+            heard(down);
+        }
         drop(line);
         // What was told meanwhile.
         self.flush();
@@ -261,6 +266,18 @@ impl Line {
             }
         }
         self.is_broken = true;
-        Err(BrokerError::Unreachable)
+        self.last_words().ok_or(BrokerError::Unreachable)
+    }
+
+    /// What a broker has said before it hung up: it may have answered before it was asked, and what has gone
+    /// wrong with the socket since is reported once, before what has come.
+    fn last_words(&mut self) -> Option<(Down, Vec<OwnedFd>)> {
+        for _ in 0..2 {
+            if let Ok(Some(packet)) = socket::receive(&self.socket, false) {
+                let down = self.assembler.push(&packet.bytes).ok()??;
+                return Some((down, packet.descriptors));
+            }
+        }
+        None
     }
 }

@@ -263,12 +263,17 @@ impl Account {
         self.predictor.ahead(self.progress())
     }
 
+    /// The most that its profile says it will hold from here on.
+    pub(super) fn promised(&self) -> Option<u32> {
+        self.predictor.promised(self.progress()).filter(|_| self.iterations > 1)
+    }
+
     /// Notes by how much the running iteration, which has leased something, exceeds its promise.
     /// What the first iteration has shown promises nothing yet: it is the one that makes what
     /// persists.
     pub(super) fn note_excess(&mut self) {
-        let promised = self.predictor.promised(self.progress()).filter(|_| self.iterations > 1);
-        let excess = promised.map_or(0, |promised| self.ephemeral().saturating_sub(promised));
+        let excess =
+            self.promised().map_or(0, |promised| self.ephemeral().saturating_sub(promised));
         if let Some(run) = self.run() {
             run.exceeded = run.exceeded.max(excess);
         }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::account::Account;
 use super::lease::{Denied, Done, WorkOrder};
-use super::{Ledger, Rules};
+use super::{Ledger, Place, Rules};
 use crate::learn::signature::Signature;
 use crate::policy::{Policy, TimeShift, Verdict, View};
 use crate::types::JobKey;
@@ -18,6 +18,7 @@ use crate::types::units::{Bytes, Ticks};
 use crate::types::want::{Told, Want};
 use crate::types::zone::Zone;
 
+mod ahead;
 mod budget;
 mod fences;
 mod iterations;

@@ -1,0 +1,196 @@
+//! The books at a broker: what this process has to know of its own jobs, and how it asks and tells.
+
+mod fences;
+mod lease;
+mod leaving;
+mod questions;
+mod recovery;
+mod seat;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::broker::{Fetch, Link, Refusal, Reply, Request, Seen};
+use crate::learn::predictor::Peak;
+use crate::learn::signature::Signature;
+use crate::ledger::Denied;
+use crate::types::JobId;
+use crate::types::JobKey;
+use crate::types::config::JobConfig;
+use crate::types::device::Device;
+use crate::types::error::{BeginError, BrokerError, BudgetError, JoinError, NotRunning};
+use crate::types::pulse::SharedPulse;
+use crate::types::report::{Begin, BudgetStatus};
+use crate::types::sync::{AtomicU32, Mutex, Ordering};
+use crate::types::units::Bytes;
+use seat::Seat;
+
+/// The books of a pool's jobs, which are at a broker.
+pub(crate) struct Remote<D: Device> {
+    pub(in crate::executor) link: Box<dyn Link<D>>,
+    jobs: Mutex<BTreeMap<JobKey, Seat>>,
+    /// Counts the connections: changes when a new broker has been told what is here.
+    connection: AtomicU32,
+    /// Regions whose memory is to go.
+    release: Mutex<BTreeSet<u32>>,
+    /// Not zero while somebody waits, in whatever process.
+    pressure: AtomicU32,
+}
+
+/// Why a lease was not granted.
+pub(crate) enum Refused {
+    Denied(Denied),
+    Left,
+    Broker(BrokerError),
+}
+
+impl<D: Device> Remote<D> {
+    pub(in crate::executor) fn new(link: Box<dyn Link<D>>) -> Self {
+        Self {
+            link,
+            jobs: Mutex::new(BTreeMap::new()),
+            connection: AtomicU32::new(0),
+            release: Mutex::new(BTreeSet::new()),
+            pressure: AtomicU32::new(0),
+        }
+    }
+
+    pub(in crate::executor) fn set_pressure(&self, pressure: bool) {
+        self.pressure.store(u32::from(pressure), Ordering::Relaxed);
+    }
+
+    fn ask(&self, job: JobKey, request: Request) -> Result<Reply, BrokerError> {
+        self.link.ask(Some(JobId(job)), request)
+    }
+
+    fn tell(&self, job: JobKey, request: Request) {
+        self.link.tell(Some(JobId(job)), request);
+    }
+
+    fn change<T>(&self, job: JobKey, change: impl FnOnce(&mut Seat) -> T) -> Option<T> {
+        self.jobs.lock().get_mut(&job).map(change)
+    }
+
+    /// The memory of the broker's device.
+    pub(crate) fn capacity(&self) -> Bytes {
+        self.link.capacity()
+    }
+
+    pub(in crate::executor) fn join(
+        &self,
+        config: &JobConfig,
+    ) -> Result<(JobKey, SharedPulse), JoinError<D::Error>> {
+        let job = match self.link.ask(None, Request::Join(config.clone())) {
+            Ok(Reply::Joined(job)) => job,
+            Ok(Reply::FloorNotFree { floor, budget }) => {
+                return Err(JoinError::FloorNotFree { floor, budget });
+            }
+            Ok(Reply::TooManyJobs(most)) => {
+                return Err(JoinError::Broker(BrokerError::TooManyJobs { most }));
+            }
+            Ok(_) => return Err(JoinError::Broker(BrokerError::Confused)),
+            Err(error) => return Err(JoinError::Broker(error)),
+        };
+        let seat = Seat { config: config.clone(), ..Seat::default() };
+        self.jobs.lock().insert(job.0, seat);
+        Ok((job.0, SharedPulse::Page(self.link.pulse(job))))
+    }
+
+    /// A budget that the broker is not there to change stays.
+    pub(in crate::executor) fn set_budget(&self, budget: Bytes) -> Result<(), BudgetError> {
+        match self.link.ask(None, Request::SetBudget(budget)) {
+            Ok(Reply::NoBudget(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(in crate::executor) fn budget_status(&self) -> BudgetStatus {
+        match self.link.ask(None, Request::Budget) {
+            Ok(Reply::Budget(status)) => status,
+            _ => BudgetStatus::default(),
+        }
+    }
+
+    pub(crate) fn begin(&self, job: JobKey, shape: Option<u64>) -> Result<Begin, BeginError> {
+        let begun = match self.ask(job, Request::Begin(shape)) {
+            Ok(Reply::Begun(begun, claim)) => {
+                self.change(job, |seat| seat.claim = claim);
+                begun
+            }
+            Ok(_) => Err(BeginError::Broker(BrokerError::Confused)),
+            Err(error) => Err(BeginError::Broker(error)),
+        };
+        if begun == Ok(Begin::Started) {
+            self.change(job, |seat| seat.is_running = true);
+        }
+        begun
+    }
+
+    /// An iteration ends. It does so here whatever the broker says: one that has come in the place of another
+    /// may have been told that none runs, while this was on its way.
+    pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
+        let was_running = self.change(job, |seat| {
+            seat.give_ahead();
+            self.tell_given(job, seat);
+            core::mem::take(&mut seat.is_running)
+        });
+        let ended = self.ask(job, Request::End(seen(signature)));
+        if was_running == Some(true) || ended == Ok(Reply::Ended(Ok(()))) {
+            Ok(())
+        } else {
+            Err(NotRunning)
+        }
+    }
+
+    pub(in crate::executor) fn replan(&self, job: JobKey, peak: &Peak) -> bool {
+        let Peak { kind, pages: regions, within } = *peak;
+        let (shape, seen) = (kind.told, seen(kind.signature));
+        let request = Request::Replan { shape, seen, regions, within };
+        matches!(self.ask(job, request), Ok(Reply::Whether(true)))
+    }
+
+    /// A handle of the memory of a region that has been leased.
+    pub(in crate::executor) fn memory(&self, region: usize) -> Result<D::Memory, Fetch<D::Error>> {
+        self.link.memory(number(region))
+    }
+
+    /// Tells what needs no answer.
+    pub(in crate::executor) fn note(&self, job: JobKey, request: Request) {
+        self.tell(job, request);
+    }
+
+    pub(in crate::executor) fn jobs(&self) -> Vec<JobKey> {
+        self.jobs.lock().keys().copied().collect()
+    }
+
+    pub(in crate::executor) fn is_running(&self, job: JobKey) -> bool {
+        self.change(job, |seat| seat.is_running) == Some(true)
+    }
+
+    /// Those that run no iteration.
+    pub(in crate::executor) fn at_rest(&self) -> Vec<JobKey> {
+        let seats = self.jobs.lock();
+        let at_rest = seats.iter().filter(|(_, seat)| !seat.is_running && !seat.has_left);
+        at_rest.map(|(&job, _)| job).collect()
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+const fn seen(signature: Signature) -> Seen {
+    let (allocations, hash) = signature.parts();
+    Seen { allocations, hash }
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::Busy(shortage) => Refused::Denied(Denied::Busy(shortage)),
+        Refusal::Never(why) => Refused::Denied(Denied::Never(why)),
+        Refusal::BeyondCap(shortage, cap) => Refused::Denied(Denied::BeyondCap(shortage, cap)),
+        Refusal::Device(why) => Refused::Broker(BrokerError::Device(why)),
+        Refusal::Left => Refused::Left,
+    }
+}

@@ -1,0 +1,112 @@
+//! What a process knows of one of its jobs in the broker's books.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::broker::{Offered, Usage};
+use crate::types::config::JobConfig;
+use crate::types::zone::Zone;
+
+/// What this process knows of one of its jobs in the books.
+#[derive(Default)]
+pub(super) struct Seat {
+    pub(super) config: JobConfig,
+    /// The connection over which a lease was granted that is not settled, and its pages.
+    pub(super) granted: Option<(u32, Vec<u64>)>,
+    /// The pages that are leased.
+    pub(super) leased: BTreeSet<(Zone, u64)>,
+    /// Those of them that it has not asked for yet.
+    pub(super) ahead: BTreeSet<(Zone, u64)>,
+    /// Pages that it has given back and the broker has yet to be told of.
+    pub(super) untold: Vec<(Zone, Vec<u64>)>,
+    /// Regions that it has given back, the page they were at, and the batch whose completion they wait for.
+    pub(super) draining: Vec<(u64, (Zone, u64), u32)>,
+    /// The pages given back since the last batch was closed.
+    pub(super) given: usize,
+    /// The number of the last batch that was closed.
+    pub(super) batch: u64,
+    /// No event could be recorded for it yet.
+    pub(super) is_owed: bool,
+    pub(super) is_running: bool,
+    /// What its iteration is expected to take, in regions, if that was known when it asked to start.
+    pub(super) claim: Option<u32>,
+    pub(super) has_left: bool,
+    /// A thread takes away what it has mapped, after it has left.
+    pub(super) is_cleared_up: bool,
+    /// What is mapped at each page.
+    pub(super) mapped: BTreeMap<(Zone, u64), u32>,
+}
+
+impl Seat {
+    pub(super) fn is_open(&self) -> bool {
+        self.given > 0 || self.is_owed
+    }
+
+    /// What is asked for is leased already, and used from now on. Whether all of it is.
+    pub(super) fn use_ahead(&mut self, zone: Zone, pages: &[u64]) -> bool {
+        let is_ahead = pages.iter().all(|&page| self.ahead.contains(&(zone, page)));
+        if is_ahead {
+            self.ahead.retain(|&(of, page)| of != zone || !pages.contains(&page));
+        }
+        is_ahead
+    }
+
+    /// What it has not asked for is given back.
+    pub(super) fn give_ahead(&mut self) {
+        for zone in Zone::ALL {
+            let of = self.ahead.iter().filter(|(other, _)| *other == zone);
+            let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
+            if !pages.is_empty() {
+                self.give(zone, &pages);
+                self.untold.push((zone, pages));
+            }
+        }
+        self.ahead.clear();
+    }
+
+    /// Pages are given back, to the batch that is open.
+    pub(super) fn give(&mut self, zone: Zone, pages: &[u64]) {
+        self.given += pages.len();
+        for &page in pages {
+            let place = (zone, page);
+            if self.leased.remove(&place)
+                && let Some(&region) = self.mapped.get(&place)
+            {
+                self.draining.push((self.batch + 1, place, region));
+            }
+        }
+    }
+
+    /// All regions that it has, for a new broker. Those that drain do so in the batch that is open from now
+    /// on.
+    pub(super) fn offer(&mut self) -> Vec<Offered> {
+        self.untold.clear();
+        let leased: BTreeSet<u32> =
+            self.leased.iter().filter_map(|place| self.mapped.get(place)).copied().collect();
+        let next = self.batch + 1;
+        // One that drains and has been leased again is in use.
+        self.draining.retain(|(_, _, region)| !leased.contains(region));
+        let mut draining: BTreeMap<u32, (Zone, u64)> = BTreeMap::new();
+        for (batch, place, region) in &mut self.draining {
+            *batch = next;
+            draining.insert(*region, *place);
+        }
+        self.given = self.given.max(self.draining.len());
+        let mut offered = Vec::new();
+        for (&(zone, page), &region) in &self.mapped {
+            let usage = match draining.get(&region) {
+                _ if self.leased.contains(&(zone, page)) => Usage::Leased,
+                Some(&place) if place == (zone, page) => {
+                    draining.remove(&region);
+                    Usage::Draining
+                }
+                _ => Usage::Idle,
+            };
+            offered.push(Offered { region, at: Some((zone.lifetime(), page)), usage });
+        }
+        // Those whose page has another region by now.
+        let unmapped = draining.into_keys();
+        offered.extend(unmapped.map(|region| Offered { region, at: None, usage: Usage::Draining }));
+        offered
+    }
+}

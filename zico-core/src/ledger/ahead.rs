@@ -1,0 +1,76 @@
+//! Pages that a job is about to need, leased before it asks for them.
+//!
+//! For whom a question costs more than its answer: a job whose books are at a broker. It gets only what is
+//! mapped at its pages already and is nobody's, or its own that the device has yet to pass; no more than
+//! its profile says that it will hold; and nothing while anybody waits. What it does not come to use it
+//! gives back.
+
+use alloc::vec::Vec;
+
+use super::Ledger;
+use super::placement::{Backing, Origin};
+use super::region::State;
+use crate::types::JobKey;
+use crate::types::tuning::{PAGES_LOOKED_AHEAD, REGIONS_AHEAD};
+use crate::types::units::{Bytes, Ticks};
+use crate::types::want::{Growth, Told, Want};
+use crate::types::zone::Zone;
+
+impl Ledger {
+    /// Leases the pages after `after` of an iteration's arena that the job's iterations have used at this time
+    /// or a little later. Which. O(1).
+    pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
+        let mut backings = self.about_to_be_used(job, after);
+        let regions = |backings: &Vec<Backing>| u32::try_from(backings.len()).unwrap_or(u32::MAX);
+        backings.truncate(self.may_take_ahead(job) as usize);
+        let growth = Growth { regions: regions(&backings), persists: false };
+        let granted = !backings.is_empty()
+            && self.is_within_terms(job, &backings)
+            && self.is_safe_with(Some((job, growth)), 0);
+        if !granted {
+            return Vec::new();
+        }
+        let pages: Vec<u64> = backings.iter().map(|backing| backing.page).collect();
+        let (zone, planned, asked) = (Zone::Iteration, false, Bytes::ZERO);
+        let want = Want { zone, pages, planned, asked, told: Told::Learned };
+        self.book(job, &want, &backings, now);
+        want.pages
+    }
+
+    /// How many regions more its profile says that the running iteration will hold at a time. None while
+    /// anybody waits.
+    fn may_take_ahead(&self, job: JobKey) -> u32 {
+        let Some(account) = self.accounts.get(&job) else { return 0 };
+        let promised = account.promised().filter(|_| account.is_running() && !self.has_waiting());
+        promised.map_or(0, |promised| promised.saturating_sub(account.ephemeral()))
+    }
+
+    fn about_to_be_used(&self, job: JobKey, after: u64) -> Vec<Backing> {
+        let mut backings: Vec<Backing> = Vec::new();
+        let Some(account) = self.accounts.get(&job) else { return backings };
+        let Some(part) = account.moment().part else { return backings };
+        let soon = 0b11_u64 << part;
+        let pages = &account.pages[Zone::Iteration.index()];
+        for number in (after..).skip(1).take(PAGES_LOOKED_AHEAD) {
+            let page = pages.page(number);
+            let from = page.region.map(|region| (region, self.regions[region].state));
+            let from = match from {
+                Some((region, State::Free)) => Some((region, Origin::Nobody)),
+                Some((region, State::Draining { job: owner, .. })) if owner == job => {
+                    Some((region, Origin::Own))
+                }
+                _ => None,
+            };
+            // Two pages may have had the same region.
+            if let Some((region, from)) = from
+                && !page.pinned
+                && page.usage.parts() & soon != 0
+                && backings.iter().all(|backing| backing.region != region)
+                && backings.len() < REGIONS_AHEAD
+            {
+                backings.push(Backing { page: number, region, mapped: true, from });
+            }
+        }
+        backings
+    }
+}
