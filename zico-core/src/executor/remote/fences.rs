@@ -25,7 +25,7 @@ impl<D: Device> Remote<D> {
         let is_waited_for = self.pressure.load(Ordering::Relaxed) != 0;
         let given = self.change(job, |seat| {
             seat.give(zone, &pages);
-            seat.untold.push((zone, pages));
+            seat.untold[zone.index()].extend(pages);
             // Told with the fence: before it nobody else can have them, unless somebody starts for them.
             if is_waited_for || zone == Zone::Persistent || !seat.is_running {
                 self.tell_given(job, seat);
@@ -38,7 +38,7 @@ impl<D: Device> Remote<D> {
     /// The broker hears of all that has been given back. The jobs are locked: what one thread has given back
     /// another may be about to ask for.
     pub(super) fn tell_given(&self, job: JobKey, seat: &mut Seat) {
-        for (zone, pages) in core::mem::take(&mut seat.untold) {
+        for (zone, pages) in Zone::ALL.into_iter().zip(core::mem::take(&mut seat.untold)) {
             for some in pages.chunks(AT_A_TIME) {
                 self.tell(job, Request::GiveBack(zone.lifetime(), some.to_vec()));
             }

@@ -14,9 +14,14 @@ use crate::types::units::Bytes;
 use crate::types::want::Demand;
 
 impl<D: Device> Remote<D> {
-    /// Why so much can never be had.
+    /// Why so much can never be had. What the device has room for is asked for as it is: the refusal says the
+    /// same.
     pub(in crate::executor) fn is_beyond_all(&self, job: JobKey, demand: Demand) -> Option<Denied> {
         let Demand { asked, pages: regions, .. } = demand;
+        let bytes = regions.saturating_mul(self.link.region_size().value());
+        if bytes <= self.capacity().value() {
+            return None;
+        }
         match self.ask(job, Request::Fits { asked, regions }) {
             Ok(Reply::Refused(refusal)) => match refused(refusal) {
                 Refused::Denied(denied) => Some(denied),

@@ -18,7 +18,7 @@ pub(super) struct Seat {
     /// Those of them that it has not asked for yet.
     pub(super) ahead: BTreeSet<(Zone, u64)>,
     /// Pages that it has given back and the broker has yet to be told of.
-    pub(super) untold: Vec<(Zone, Vec<u64>)>,
+    pub(super) untold: [Vec<u64>; Zone::COUNT],
     /// Regions that it has given back, the page they were at, and the batch whose completion they wait for.
     pub(super) draining: Vec<(u64, (Zone, u64), u32)>,
     /// The pages given back since the last batch was closed.
@@ -58,7 +58,7 @@ impl Seat {
             let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
             if !pages.is_empty() {
                 self.give(zone, &pages);
-                self.untold.push((zone, pages));
+                self.untold[zone.index()].extend(pages);
             }
         }
         self.ahead.clear();
@@ -80,7 +80,7 @@ impl Seat {
     /// All regions that it has, for a new broker. Those that drain do so in the batch that is open from now
     /// on.
     pub(super) fn offer(&mut self) -> Vec<Offered> {
-        self.untold.clear();
+        self.untold = Default::default();
         let leased: BTreeSet<u32> =
             self.leased.iter().filter_map(|place| self.mapped.get(place)).copied().collect();
         let next = self.batch + 1;
