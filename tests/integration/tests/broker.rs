@@ -58,3 +58,15 @@ fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
         }
     }
 }
+
+/// What is leased before a job asks for it never keeps the job itself from what it needs.
+#[test]
+fn a_job_alone_gets_by_with_its_own_peak() {
+    for name in ["bert-base", "gnmt", "resnet110-cifar", "whisper-tiny", "unet"] {
+        let (traces, needs) = of(&[name]);
+        let outcome = run(&traces, &needs, 1.0, true);
+        let job = &outcome.jobs[0];
+        assert_eq!((&job.failure, job.iterations >= ITERATIONS), (&None, true), "{name}");
+        assert_eq!(outcome.violations, []);
+    }
+}

@@ -21,7 +21,9 @@ impl<D: Device> Shared<D> {
             Notice::Pressure(pressure) => {
                 remote.set_pressure(pressure);
                 if pressure {
-                    remote.jobs().into_iter().for_each(|job| remote.give_ahead(job));
+                    for job in remote.jobs() {
+                        remote.give_ahead(job);
+                    }
                     // What the device refuses now is tried again by the next poll.
                     let _ = self.reclaim(None);
                 }

@@ -24,8 +24,8 @@ impl<D: Device> Shared<D> {
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
         let mut granted = self.ask_for(job, want, false);
-        if matches!(granted, Err(Refused::Denied(Denied::Busy(_)))) {
-            self.remote().into_iter().for_each(|remote| remote.give_ahead(job));
+        let has_given = self.has_given_ahead(job, &granted);
+        if has_given || matches!(granted, Err(Refused::Denied(Denied::Busy(_)))) {
             // What the device refuses of others' business is theirs to hear of, or the next poll's.
             let _ = self.reclaim(Some(job));
             granted = self.ask_for(job, want, true);
@@ -40,6 +40,13 @@ impl<D: Device> Shared<D> {
             true => Ok(()),
             false => Err(AllocError::Broker(BrokerError::Unreachable)),
         }
+    }
+
+    /// Whether the job was refused while it had something that it has not asked for, which it has given back
+    /// now.
+    fn has_given_ahead(&self, job: JobKey, granted: &Result<WorkOrder, Refused>) -> bool {
+        let is_denied = matches!(granted, Err(Refused::Denied(_)));
+        is_denied && self.remote().is_some_and(|remote| remote.give_ahead(job))
     }
 
     /// Sees to it that granted regions are mapped at their pages. Whether they are the job's.

@@ -17,8 +17,8 @@ use crate::types::want::{Growth, Told, Want};
 use crate::types::zone::Zone;
 
 impl Ledger {
-    /// Leases the pages after `after` of an iteration's arena that the job's iterations have used at this time
-    /// or a little later. Which. O(1).
+    /// Leases pages of an iteration's arena that the job's iterations have used at this time or a little later,
+    /// first those after `after`. Which. O(1).
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
         let mut backings = self.about_to_be_used(job, after);
         let regions = |backings: &Vec<Backing>| u32::try_from(backings.len()).unwrap_or(u32::MAX);
@@ -51,7 +51,8 @@ impl Ledger {
         let Some(part) = account.moment().part else { return backings };
         let soon = 0b11_u64 << part;
         let pages = &account.pages[Zone::Iteration.index()];
-        for number in (after..).skip(1).take(PAGES_LOOKED_AHEAD) {
+        let others = (after.saturating_add(1)..pages.len()).chain(0..after.min(pages.len()));
+        for number in others.take(PAGES_LOOKED_AHEAD) {
             let page = pages.page(number);
             let from = page.region.map(|region| (region, self.regions[region].state));
             let from = match from {

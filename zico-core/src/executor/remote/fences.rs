@@ -45,12 +45,15 @@ impl<D: Device> Remote<D> {
         }
     }
 
-    /// Gives back what a job has been leased and has not asked for.
-    pub(in crate::executor) fn give_ahead(&self, job: JobKey) {
-        self.change(job, |seat| {
+    /// Gives back what a job has been leased and has not asked for. Whether there was something.
+    pub(in crate::executor) fn give_ahead(&self, job: JobKey) -> bool {
+        let given = self.change(job, |seat| {
+            let is_any = !seat.ahead.is_empty();
             seat.give_ahead();
             self.tell_given(job, seat);
+            is_any
         });
+        given == Some(true)
     }
 
     /// Closes a job's open batch: its number, under which an event is to be recorded from now on.
