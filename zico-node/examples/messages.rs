@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let messages = Arc::new(AtomicU64::new(0));
     let counted = messages.clone();
     let far_device = device()?;
-    let far = Client::connect_probed(far_device.clone(), &socket, move |number| {
+    let far = Client::connect_probed(far_device.clone(), &socket, move |number, _| {
         counted.store(number, Ordering::Relaxed);
     })?;
     let far_job = far.join("far", far_device.add_stream())?;

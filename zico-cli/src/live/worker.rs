@@ -80,7 +80,7 @@ where
     let trace = open(&task.trace)?;
     let messages = Arc::new(AtomicU64::new(0));
     let count = messages.clone();
-    let probe = move |number| count.store(number, Ordering::Relaxed);
+    let probe = move |number, _: &_| count.store(number, Ordering::Relaxed);
     let pool = Client::connect_probed(stage.device().clone(), &task.socket, probe)?;
     let config = ReplayConfig {
         iterations: task.iterations,

@@ -90,7 +90,7 @@ impl Client {
         Self::open(device, socket, None)
     }
 
-    /// The same, and calls `probe` with the number of each message before it is sent: 1, 2, 3 and so on. For
+    /// The same, and calls `probe` with each message before it is sent, and its number: 1, 2, 3 and so on. For
     /// whoever counts what a job costs in messages, or tests what becomes of others when a process
     /// ends between two of them.
     ///
@@ -99,7 +99,7 @@ impl Client {
     pub fn connect_probed<D: Share + Clone + 'static>(
         device: D,
         socket: &Path,
-        probe: impl Fn(u64) + Send + Sync + 'static,
+        probe: impl Fn(u64, &Up) + Send + Sync + 'static,
     ) -> Result<Pool<D>, ConnectError<D::Error>> {
         Self::open(device, socket, Some(Box::new(probe)))
     }

@@ -22,7 +22,7 @@ pub(super) struct Wire {
     line: Mutex<Line>,
     /// What has been told and not been sent.
     queue: Mutex<VecDeque<Vec<u8>>>,
-    /// Is told the number of each message before it goes.
+    /// Is told of each message before it goes.
     probe: Option<Probe>,
     sent: AtomicU64,
     /// The process that has connected: a child that was forked from it must not speak.
@@ -33,8 +33,8 @@ pub(super) struct Wire {
 const LAST_TRIES: u32 = 100;
 const LAST_WAIT: Duration = Duration::from_millis(1);
 
-/// Is told the number of each message before it goes: 1, 2, 3 ...
-pub(super) type Probe = Box<dyn Fn(u64) + Send + Sync>;
+/// Is told the number of each message before it goes, 1, 2, 3 ..., and the message.
+pub(super) type Probe = Box<dyn Fn(u64, &Up) + Send + Sync>;
 
 /// The socket, for one thread at a time.
 struct Line {
@@ -74,7 +74,7 @@ impl Wire {
         while let Some(packet) = self.queue().pop_front() {
             line.send(&packet, &[]);
         }
-        self.count();
+        self.count(up);
         let packets = packets(up);
         let last = packets.len() - 1;
         for (at, packet) in packets.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Wire {
         if self.is_childs() {
             return;
         }
-        self.count();
+        self.count(up);
         self.queue().extend(packets(up));
         self.flush();
     }
@@ -125,10 +125,10 @@ impl Wire {
     }
 
     /// One more message is about to go.
-    fn count(&self) {
+    fn count(&self, up: &Up) {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(probe) = &self.probe {
-            probe(number);
+            probe(number, up);
         }
     }
 
@@ -181,7 +181,7 @@ impl NewLine<'_> {
     }
 
     fn tell_with(&mut self, up: &Up, descriptors: &[BorrowedFd<'_>]) {
-        self.wire.count();
+        self.wire.count(up);
         let packets = packets(up);
         let last = packets.len() - 1;
         for (at, packet) in packets.iter().enumerate() {

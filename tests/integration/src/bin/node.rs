@@ -24,6 +24,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use zico_core::{AllocError, Block, Bytes, Job, Lifetime, PoolConfig, Request};
 use zico_node::host::{HostConfig, HostDevice};
+use zico_node::wire::Up;
 use zico_node::{Client, Observer, Server, ServerConfig};
 
 const REGION: Bytes = Bytes::kib(64);
@@ -171,6 +172,15 @@ impl Trainer {
     }
 }
 
+/// What kind of message it is.
+fn kind(message: &Up) -> String {
+    let text = match message {
+        Up::Request(_, request) => format!("{request:?}"),
+        other => format!("{other:?}"),
+    };
+    text.chars().take_while(|letter| letter.is_alphanumeric()).collect()
+}
+
 fn train(
     socket: &str,
     name: &str,
@@ -190,16 +200,18 @@ fn train(
     let device = device()?;
     let messages = Arc::new(AtomicU64::new(0));
     let counted = messages.clone();
-    let pool = Client::connect_probed(device.clone(), Path::new(socket), move |number| {
-        counted.store(number, Ordering::Relaxed);
-        if number >= die_at {
-            // Never returns.
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            );
-        }
-    })?;
+    let pool =
+        Client::connect_probed(device.clone(), Path::new(socket), move |number, message| {
+            counted.store(number, Ordering::Relaxed);
+            if number >= die_at {
+                println!("dies before {}", kind(message));
+                // Never returns.
+                let _ = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::KILL,
+                );
+            }
+        })?;
     let job = pool.join(name, device.add_stream())?;
     println!("joined");
     let mut trainer = Trainer { job, device, rng: Rng::with_seed(seed.parse()?) };
