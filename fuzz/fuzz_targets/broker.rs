@@ -1,5 +1,5 @@
-//! Whatever bytes clients send, the broker keeps its promises; whatever bytes a broker sends, a client has a
-//! message or a fault.
+//! Whatever bytes clients send, the broker keeps its promises; whatever bytes a broker sends, a
+//! client has a message or a fault.
 
 #![no_main]
 

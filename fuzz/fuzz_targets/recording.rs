@@ -13,8 +13,8 @@ pub fn options(bytes: &[u8]) -> Options {
     }
 }
 
-/// It survives being written and read, and what was in use before is in it, or was freed before the first
-/// iteration.
+/// It survives being written and read, and what was in use before is in it, or was freed before the
+/// first iteration.
 pub fn holds(Recorded { trace, origin }: &Recorded) {
     let mut written = Vec::new();
     trace.write(&mut written).expect("a vector takes everything");

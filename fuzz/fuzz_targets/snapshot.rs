@@ -1,4 +1,5 @@
-//! A memory snapshot of any bytes is a trace or a typed error; a trace survives being written and read.
+//! A memory snapshot of any bytes is a trace or a typed error; a trace survives being written and
+//! read.
 
 #![no_main]
 

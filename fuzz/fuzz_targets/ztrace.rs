@@ -1,5 +1,5 @@
-//! A trace file of any bytes is a trace or a typed error. The content is inside a compressed stream,
-//! so the bytes are tried as they are and as the content of one.
+//! A trace file of any bytes is a trace or a typed error. The content is inside a compressed
+//! stream, so the bytes are tried as they are and as the content of one.
 
 #![no_main]
 

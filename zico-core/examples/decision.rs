@@ -4,9 +4,9 @@
 //! cargo run --release -p zico-core --example decision
 //! ```
 //!
-//! All jobs but one run, each somewhere in its iteration, or, in the second table, only the first one does;
-//! the last one asks. Positions are drawn anew for each decision. The budget is a share of what nobody would have to wait for, and large
-//! enough for the candidate alone.
+//! All jobs but one run, each somewhere in its iteration, or, in the second table, only the first
+//! one does; the last one asks. Positions are drawn anew for each decision. The budget is a share
+//! of what nobody would have to wait for, and large enough for the candidate alone.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -100,7 +100,8 @@ fn profile(trace: &Trace) -> Result<Profile, Box<dyn std::error::Error>> {
     job.profile().ok_or_else(|| "no iteration has ended".into())
 }
 
-/// The median and the 99th percentile of the time that a decision takes where so many of the jobs run.
+/// The median and the 99th percentile of the time that a decision takes where so many of the jobs
+/// run.
 fn cost(
     policy: &mut dyn Policy,
     recorded: &[Arc<Profile>],

@@ -14,8 +14,8 @@
 //! # Concepts
 //!
 //! * A [`Pool`] owns all memory under one budget on one device, in **regions** of one size. Each
-//!   region is created once and handed over between jobs. It stays mapped at every address that it has
-//!   backed, so that one that comes back to where it was is handed over by book-keeping alone.
+//!   region is created once and handed over between jobs. It stays mapped at every address that it
+//!   has backed, so that one that comes back to where it was is handed over by book-keeping alone.
 //! * A [`Job`] is a tenant. It has one arena per [`Lifetime`], so that a long-lived block never
 //!   strands memory that short-lived ones have given up.
 //! * A region that a job has emptied in program order is **draining** until the device has passed
@@ -27,8 +27,8 @@
 //!
 //! # Map
 //!
-//! Each folder of the source uses those below it in this list, and none above. `ARCHITECTURE.md` in the
-//! repository follows an allocation and an iteration through them by function name.
+//! Each folder of the source uses those below it in this list, and none above. `ARCHITECTURE.md` in
+//! the repository follows an allocation and an iteration through them by function name.
 //!
 //! * `pool`: the handles of a pool.
 //! * `job`: what a tenant holds; allocations that missed, waiting, iterations nobody marks.

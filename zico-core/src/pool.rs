@@ -73,13 +73,14 @@ impl PoolConfig {
         self
     }
 
-    /// How long, by the device's clock, others wait for a job that is between iterations, holds memory that
-    /// it may free, and does nothing. A minute unless told otherwise.
+    /// How long, by the device's clock, others wait for a job that is between iterations, holds
+    /// memory that it may free, and does nothing. A minute unless told otherwise.
     ///
-    /// The pool cannot know whether it ever will. Where all that could go on waits for such a job, whoever
-    /// cannot go on without its memory is told so after this time ([`AllocError::OutOfMemory`]) instead
-    /// of waiting for ever. Who would rather wait says [`Ticks::MAX`]. Somebody has to
-    /// [look](Pool::poll), and the device's clock has to go on where the device has nothing to do.
+    /// The pool cannot know whether it ever will. Where all that could go on waits for such a job,
+    /// whoever cannot go on without its memory is told so after this time
+    /// ([`AllocError::OutOfMemory`]) instead of waiting for ever. Who would rather wait says
+    /// [`Ticks::MAX`]. Somebody has to [look](Pool::poll), and the device's clock has to go on
+    /// where the device has nothing to do.
     ///
     /// [`AllocError::OutOfMemory`]: crate::AllocError::OutOfMemory
     #[must_use]
@@ -88,9 +89,9 @@ impl PoolConfig {
         self
     }
 
-    /// The size of a region on a device of this granularity: as given, else 2 MiB or the granularity if
-    /// that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one above 512 GiB. Less for a
-    /// budget below 4 GiB: about a 2048th, within the granularity.
+    /// The size of a region on a device of this granularity: as given, else 2 MiB or the
+    /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
+    /// above 512 GiB. Less for a budget below 4 GiB: about a 2048th, within the granularity.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
@@ -139,8 +140,8 @@ impl PoolConfig {
         Ok((region, Ledger::new(count, policy, &rules)))
     }
 
-    /// A broker with the books of such a pool, for the jobs of several processes, over the memory of a
-    /// device with these properties. Memory is handed over as [`HandOver::Fenced`] says: a
+    /// A broker with the books of such a pool, for the jobs of several processes, over the memory
+    /// of a device with these properties. Memory is handed over as [`HandOver::Fenced`] says: a
     /// broker reaches into no other process.
     ///
     /// # Errors
@@ -181,9 +182,9 @@ impl<D: Device> Pool<D> {
         Ok(Self { shared: Arc::new(Shared::new(device, region, ledger)) })
     }
 
-    /// A pool whose books are at a broker, in another process. Its jobs share one budget with those of all
-    /// other clients of that broker. Nothing else is different for them, but that the
-    /// broker may be out of reach ([`BrokerError`]).
+    /// A pool whose books are at a broker, in another process. Its jobs share one budget with those
+    /// of all other clients of that broker. Nothing else is different for them, but that the broker
+    /// may be out of reach ([`BrokerError`]).
     ///
     /// What the broker says unasked has to be [passed on](Self::notice).
     ///
@@ -196,15 +197,15 @@ impl<D: Device> Pool<D> {
         Ok(Self { shared: Arc::new(Shared::connect(device, link)) })
     }
 
-    /// Passes on what the broker of a [connected](Self::connect) pool says unasked. Nothing happens in a pool
-    /// that has its own books.
+    /// Passes on what the broker of a [connected](Self::connect) pool says unasked. Nothing happens
+    /// in a pool that has its own books.
     pub fn notice(&self, notice: Notice) {
         self.shared.notice(notice);
     }
 
-    /// Connects a pool anew whose broker has gone, as soon as another one is there, and tells it what
-    /// the pool's jobs hold: they go on. Whether there is a connection; how long this waits for one is its
-    /// [link](Link::reconnect)'s to say. Not in a pool that has its own books.
+    /// Connects a pool anew whose broker has gone, as soon as another one is there, and tells it
+    /// what the pool's jobs hold: they go on. Whether there is a connection; how long this waits
+    /// for one is its [link](Link::reconnect)'s to say. Not in a pool that has its own books.
     pub fn reconnect(&self) -> bool {
         self.shared.reconnect()
     }
@@ -215,8 +216,8 @@ impl<D: Device> Pool<D> {
         WeakPool { shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its
-    /// arenas and its plans: twice the device's memory for each lifetime and for all plans together, so
+    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas
+    /// and its plans: twice the device's memory for each lifetime and for all plans together, so
     /// that none ever has to move a block.
     ///
     /// A name is enough; [`JobConfig`] has what else can be said of a job.
@@ -280,23 +281,25 @@ impl<D: Device> Pool<D> {
     /// Looks at what the device has passed and frees what it is done with. To be called by whoever
     /// waits for memory, and at leisure.
     ///
-    /// O(jobs log jobs) for each fence that it has passed, and O(regions) for those that become free or leave
-    /// the addresses of a job that has left: the pool's lock is held for at most 1024 of them at a time.
+    /// O(jobs log jobs) for each fence that it has passed, and O(regions) for those that become
+    /// free or leave the addresses of a job that has left: the pool's lock is held for at most 1024
+    /// of them at a time.
     ///
-    /// What the device refuses of one job's stream (a stream that is being captured takes no event) is tried
-    /// again by the next poll, and is no error here: others have nothing to do with it.
+    /// What the device refuses of one job's stream (a stream that is being captured takes no event)
+    /// is tried again by the next poll, and is no error here: others have nothing to do with it.
     ///
     /// # Errors
-    /// If the device is [lost](crate::Class::Lost), or refuses to take back what is nobody's. What could be
-    /// done has been; the call can be repeated.
+    /// If the device is [lost](crate::Class::Lost), or refuses to take back what is nobody's. What
+    /// could be done has been; the call can be repeated.
     pub fn poll(&self) -> Result<(), D::Error> {
         self.shared.reclaim(None)
     }
 
     /// Gives memory that is nobody's back to the device until the pool holds no more than `target`
     /// bytes, and says how much it holds then. Memory that jobs have, or that the device has yet to
-    /// pass, stays. What has been given back is created anew when it is needed. O(regions log regions), and
-    /// some device calls for each region that goes; the pool's lock is held for at most 1024 of them at a time.
+    /// pass, stays. What has been given back is created anew when it is needed. O(regions log
+    /// regions), and some device calls for each region that goes; the pool's lock is held for at
+    /// most 1024 of them at a time.
     ///
     /// # Errors
     /// If the device refuses. What had gone by then is gone, nothing is lost, and the call can be
@@ -308,15 +311,15 @@ impl<D: Device> Pool<D> {
         Ok(self.shared.snapshot().map_or(Bytes::ZERO, |snapshot| snapshot.held))
     }
 
-    /// Makes a job leave, whoever has its handle: a thread that has died in the middle of an iteration, say.
-    /// As with dropping the handle, other jobs get all that it held once the device has passed what it
-    /// enqueued. Its handle is of no use any more: its calls are refused
+    /// Makes a job leave, whoever has its handle: a thread that has died in the middle of an
+    /// iteration, say. As with dropping the handle, other jobs get all that it held once the device
+    /// has passed what it enqueued. Its handle is of no use any more: its calls are refused
     /// ([`AllocError::Left`], [`BeginError::Left`], [`FreeError::NotLive`], [`NotRunning`]).
     /// Nothing that uses its blocks may be enqueued from now on.
     ///
-    /// What was live, or nothing if there is no such job. One that is in the middle of a lease leaves
-    /// when that has come back from the device. O(blocks log blocks + pages), and the pool's lock for at most
-    /// 1024 pages at a time.
+    /// What was live, or nothing if there is no such job. One that is in the middle of a lease
+    /// leaves when that has come back from the device. O(blocks log blocks + pages), and the pool's
+    /// lock for at most 1024 pages at a time.
     ///
     /// [`AllocError::Left`]: crate::AllocError::Left
     /// [`BeginError::Left`]: crate::BeginError::Left
@@ -369,8 +372,8 @@ impl<D: Device> Pool<D> {
     /// takes at most one iteration of each running job. Until then the pool holds at most the
     /// target and what is pending. The budget may be changed again at any time.
     ///
-    /// O(regions that are added), or O(regions log regions) and some device calls for each region that
-    /// goes; the pool's lock is held for at most 1024 of them at a time.
+    /// O(regions that are added), or O(regions log regions) and some device calls for each region
+    /// that goes; the pool's lock is held for at most 1024 of them at a time.
     ///
     /// # Errors
     /// If the budget cannot be; nothing has changed then. A device that refuses to take memory back

@@ -1,8 +1,8 @@
 //! A device's physical memory without a context: created, exported, destroyed, and mapped nowhere.
 //!
-//! `cuMemCreate` and `cuMemExportToShareableHandle` need an initialised driver and the number of a device,
-//! and no context. A process that keeps memory for others so takes none of the device's own: a context
-//! takes hundreds of megabytes.
+//! `cuMemCreate` and `cuMemExportToShareableHandle` need an initialised driver and the number of a
+//! device, and no context. A process that keeps memory for others so takes none of the device's
+//! own: a context takes hundreds of megabytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,8 @@ use crate::inner::size;
 use crate::retry::retry_once;
 use crate::share::Share;
 
-/// Physical memory that is kept for other processes: what a [`Share`] device does without mapping anything.
+/// Physical memory that is kept for other processes: what a [`Share`] device does without mapping
+/// anything.
 ///
 /// The contract of each call is that of [`Device`](zico_core::Device) and [`Share`].
 pub trait Physical {
@@ -83,7 +84,8 @@ impl<D: Share> Physical for D {
     }
 }
 
-/// The physical memory of a CUDA device, in a process that has no context on it. All of it can be exported.
+/// The physical memory of a CUDA device, in a process that has no context on it. All of it can be
+/// exported.
 ///
 /// What has not been destroyed is released when this is dropped.
 pub struct CudaPhysical {
@@ -117,8 +119,8 @@ impl CudaPhysical {
     /// The memory of the device with this number, counted from 0. Makes no context.
     ///
     /// # Errors
-    /// If there is no driver, no such device, or one without virtual memory management whose memory can be
-    /// exported.
+    /// If there is no driver, no such device, or one without virtual memory management whose memory
+    /// can be exported.
     pub fn open(ordinal: u32) -> Result<Self, CudaError> {
         let driver = Driver::get()?;
         discover::start(driver)?;
@@ -206,8 +208,8 @@ impl Physical for CudaPhysical {
 
     fn destroy(&self, memory: CudaPiece) -> Result<(), Refused<CudaPiece, CudaError>> {
         let destroyed = self.handle(&memory).and_then(|handle| {
-            // SAFETY: the handle is live, and released once: only who has the piece, which is not cloned,
-            // gets here, and the books drop it below.
+            // SAFETY: the handle is live, and released once: only who has the piece, which is not
+            // cloned, gets here, and the books drop it below.
             unsafe { self.driver.release(handle) }?;
             self.handles().live.remove(&memory.key);
             Ok(())
@@ -230,8 +232,8 @@ impl Physical for CudaPhysical {
         let mut handle = 0;
         let raw = usize::try_from(descriptor.as_raw_fd()).unwrap_or(usize::MAX);
         let shareable = std::ptr::without_provenance_mut(raw);
-        // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays the
-        // caller's; the other pointer is to a handle.
+        // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays
+        // the caller's; the other pointer is to a handle.
         unsafe { self.driver.import(&raw mut handle, shareable, POSIX_FILE_DESCRIPTOR) }?;
         Ok(self.enter(handle))
     }
@@ -240,8 +242,8 @@ impl Physical for CudaPhysical {
 impl Drop for CudaPhysical {
     fn drop(&mut self) {
         for handle in std::mem::take(&mut self.handles().live).into_values() {
-            // SAFETY: the handle is live, and taken out of the books. There is no caller left to report an
-            // error to.
+            // SAFETY: the handle is live, and taken out of the books. There is no caller left to
+            // report an error to.
             let _ = retry_once(|| unsafe { self.driver.release(handle) });
         }
     }

@@ -1,8 +1,9 @@
-//! A broker and its clients in one process and in virtual time: what sockets and descriptors do between
-//! processes is a call here.
+//! A broker and its clients in one process and in virtual time: what sockets and descriptors do
+//! between processes is a call here.
 //!
-//! The clients' devices are one [`MockDevice`], so that its oracle sees the work of all of them. A client
-//! may [die](MockClient::die) between any two of its messages, as a process that is killed does.
+//! The clients' devices are one [`MockDevice`], so that its oracle sees the work of all of them. A
+//! client may [die](MockClient::die) between any two of its messages, as a process that is killed
+//! does.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -140,8 +141,8 @@ impl MockBroker {
         self.lock().violations.clone()
     }
 
-    /// How many regions have come to a job with what another user's job had written. None, if the broker does
-    /// what it promises.
+    /// How many regions have come to a job with what another user's job had written. None, if the
+    /// broker does what it promises.
     #[must_use]
     pub fn leaks(&self) -> u64 {
         self.lock().leaks
@@ -155,7 +156,8 @@ impl MockBroker {
         self.lock().broker.set_budget(budget).map(drop)
     }
 
-    /// Gives memory that is nobody's back until no more than so much is held, as clients release it.
+    /// Gives memory that is nobody's back until no more than so much is held, as clients release
+    /// it.
     pub fn trim(&self, target: Bytes) {
         self.lock().broker.trim(target);
     }
@@ -233,8 +235,8 @@ impl MockClient {
         }
     }
 
-    /// The process dies, or loses its connection: nothing that it says any more is heard. What it has
-    /// enqueued still runs on the device.
+    /// The process dies, or loses its connection: nothing that it says any more is heard. What it
+    /// has enqueued still runs on the device.
     pub fn die(&self) {
         self.broker.kill(self.client, &self.life);
     }

@@ -1,4 +1,5 @@
-//! What it costs that the books are in another process: messages and microseconds, beside a pool's own books.
+//! What it costs that the books are in another process: messages and microseconds, beside a pool's
+//! own books.
 //!
 //! ```text
 //! cargo run --release -p zico-node --example messages

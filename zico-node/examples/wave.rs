@@ -1,8 +1,9 @@
-//! A job in a process of its own, under the broker that `ZICO_SOCKET` names: `zico run -- wave 300 100`.
+//! A job in a process of its own, under the broker that `ZICO_SOCKET` names: `zico run -- wave 300
+//! 100`.
 //!
-//! It keeps a tenth of so many MiB. In each of its iterations its memory rises to the whole and falls again,
-//! as a training job's does over the forward and the backward pass; all of it is written, and checked before
-//! it is freed.
+//! It keeps a tenth of so many MiB. In each of its iterations its memory rises to the whole and
+//! falls again, as a training job's does over the forward and the backward pass; all of it is
+//! written, and checked before it is freed.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! One memory budget for several processes: zico's broker and its client.
 //!
-//! A [`Server`] has the books of one pool ([`Broker`](zico_core::broker::Broker)) and a descriptor of each
-//! region's memory. It makes no context on a device and maps nothing. A job's process
-//! [connects](Client::connect) and gets a [`Pool`](zico_core::Pool) whose jobs are like those of a pool in
-//! one process: the same calls, the same errors. Its own device maps what is leased.
+//! A [`Server`] has the books of one pool ([`Broker`](zico_core::broker::Broker)) and a descriptor
+//! of each region's memory. It makes no context on a device and maps nothing. A job's process
+//! [connects](Client::connect) and gets a [`Pool`](zico_core::Pool) whose jobs are like those of a
+//! pool in one process: the same calls, the same errors. Its own device maps what is leased.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | `server` | the loop over all clients |
 //! | `client` | a job's process |
 //!
-//! Who may connect, what a client can do to others and what it cannot is said in the book, in the chapter
-//! on safety.
+//! Who may connect, what a client can do to others and what it cannot is said in the book, in the
+//! chapter on safety.
 
 pub mod host;
 pub mod wire;

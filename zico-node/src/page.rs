@@ -1,7 +1,8 @@
 //! The page that a client shares with the broker: the pulses of its jobs.
 //!
-//! The client makes it, a sealed file in memory, and sends a descriptor. What it writes there is progress, a
-//! hint that decisions use; the broker writes how far each job may come before it is to be told.
+//! The client makes it, a sealed file in memory, and sends a descriptor. What it writes there is
+//! progress, a hint that decisions use; the broker writes how far each job may come before it is to
+//! be told.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -61,8 +62,8 @@ impl Page {
 
     fn map(file: BorrowedFd<'_>) -> Result<Self, Errno> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses, of a file that is as long and whose
-        // length is sealed.
+        // SAFETY: a new mapping at an address that the kernel chooses, of a file that is as long
+        // and whose length is sealed.
         let base = unsafe { mmap(std::ptr::null_mut(), LEN, access, MapFlags::SHARED, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         Ok(Self { base })
@@ -73,15 +74,16 @@ impl Page {
         if slot >= SLOTS {
             return None;
         }
-        // SAFETY: the place lies within the mapping, which is aligned to a page and readable and writable as
-        // long as `self` is there; all bytes are valid for atomics.
+        // SAFETY: the place lies within the mapping, which is aligned to a page and readable and
+        // writable as long as `self` is there; all bytes are valid for atomics.
         Some(unsafe { self.base.add(slot).as_ref() })
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing that was borrowed from it is there any more.
+        // SAFETY: the mapping is this value's own, and nothing that was borrowed from it is there
+        // any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), LEN) };
     }
 }

@@ -50,8 +50,8 @@ pub(crate) fn send(
     }
 }
 
-/// The next packet; none if the peer has hung up. Says [`Errno::AGAIN`] if there is none yet and this is not
-/// to wait.
+/// The next packet; none if the peer has hung up. Says [`Errno::AGAIN`] if there is none yet and
+/// this is not to wait.
 pub(crate) fn receive(socket: impl AsFd, wait: bool) -> Result<Option<Packet>, Errno> {
     let mut bytes = vec![0; LONGEST_PACKET];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

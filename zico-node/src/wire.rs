@@ -1,8 +1,8 @@
 //! What clients and the broker say, as bytes.
 //!
-//! A message is the [postcard](https://postcard.jamesmunns.com) form of [`Up`] or [`Down`], cut into
-//! packets: one byte that says whether another packet follows, then a part of the message. Descriptors
-//! travel with a message's last packet.
+//! A message is the [postcard](https://postcard.jamesmunns.com) form of [`Up`] or [`Down`], cut
+//! into packets: one byte that says whether another packet follows, then a part of the message.
+//! Descriptors travel with a message's last packet.
 
 use serde::{Deserialize, Serialize};
 use zico_core::broker::{Notice, Reply, Request};
@@ -29,8 +29,8 @@ const MORE: u8 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Up {
-    /// The first message. With it come two descriptors from a client that is to have jobs: the page that it
-    /// shares with the broker, and a socket on which the broker says what it is not asked.
+    /// The first message. With it come two descriptors from a client that is to have jobs: the page
+    /// that it shares with the broker, and a socket on which the broker says what it is not asked.
     Hello {
         /// [`VERSION`].
         version: u32,
@@ -45,11 +45,11 @@ pub enum Up {
     Slot(JobId, u8),
     /// A descriptor of a region's memory is to be sent: [`Down::Memory`].
     Fetch(u32),
-    /// The memory of a region that the client has from the broker before this one: a descriptor comes with
-    /// it. [`Down::Memory`] says whether it is taken in.
+    /// The memory of a region that the client has from the broker before this one: a descriptor
+    /// comes with it. [`Down::Memory`] says whether it is taken in.
     HandIn(u32),
-    /// The client has said all that it has from the broker before this one. So many connections to the broker
-    /// its process has in all: each of them says so.
+    /// The client has said all that it has from the broker before this one. So many connections to
+    /// the broker its process has in all: each of them says so.
     Recovered(u32),
 }
 
@@ -63,8 +63,8 @@ pub enum Down {
     Refused(Rejection),
     /// To [`Up::Request`].
     Reply(Reply),
-    /// To [`Up::Fetch`]: whether the memory's descriptor comes with this. To [`Up::HandIn`]: whether it
-    /// is taken in.
+    /// To [`Up::Fetch`]: whether the memory's descriptor comes with this. To [`Up::HandIn`]:
+    /// whether it is taken in.
     Memory(bool),
     /// Unasked, on the socket that is there for it.
     Notice(Notice),
@@ -79,8 +79,8 @@ pub struct Welcome {
     pub capacity: Bytes,
     /// Which device it is: "host", or the UUID of a GPU.
     pub device: String,
-    /// Processes that have yet to tell what they hold from the broker before this one. As long as there are
-    /// any, nobody gets anything.
+    /// Processes that have yet to tell what they hold from the broker before this one. As long as
+    /// there are any, nobody gets anything.
     pub awaits: Vec<u32>,
 }
 

@@ -88,8 +88,8 @@ fn memory_goes_from_process_to_process_with_no_byte_of_two() {
     assert!(books.jobs.iter().all(|job| job.iterations == 20), "{books}");
 }
 
-/// The budget goes down and up while jobs of two processes' pools run: memory leaves their addresses by
-/// whichever thread comes first, and by one alone.
+/// The budget goes down and up while jobs of two processes' pools run: memory leaves their
+/// addresses by whichever thread comes first, and by one alone.
 #[test]
 fn jobs_go_on_while_the_budget_goes_down_and_up() {
     let serving = Serving::new("budgets", Bytes::mib(8));

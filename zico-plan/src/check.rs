@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 
 use super::{Block, PlanError};
 
-/// Checks that no two blocks that are alive at once share a byte and that every offset is aligned, and
-/// gives the height: the end of the highest block. Blocks of no size and of empty lifetimes take up
-/// nothing, wherever they are.
+/// Checks that no two blocks that are alive at once share a byte and that every offset is aligned,
+/// and gives the height: the end of the highest block. Blocks of no size and of empty lifetimes
+/// take up nothing, wherever they are.
 ///
 /// It goes through time once and keeps the live blocks by address: O(n log n).
 ///
 /// # Errors
-/// The first thing that is wrong: the blocks themselves, as [`super::Planner::new`] sees them, or the
-/// offsets ([`PlanError::Missing`], [`PlanError::Misplaced`], [`PlanError::Overlap`],
+/// The first thing that is wrong: the blocks themselves, as [`super::Planner::new`] sees them, or
+/// the offsets ([`PlanError::Missing`], [`PlanError::Misplaced`], [`PlanError::Overlap`],
 /// [`PlanError::TooLarge`] for one beyond 64 bits).
 ///
 /// ```

@@ -31,8 +31,8 @@ impl Runs {
         Self { bounds }
     }
 
-    /// The runs that an interval covers, which has to be one of those given: the first, and the one behind
-    /// the last. O(log n).
+    /// The runs that an interval covers, which has to be one of those given: the first, and the one
+    /// behind the last. O(log n).
     #[must_use]
     pub fn of(&self, (start, end): (u64, u64)) -> (usize, usize) {
         let run = |at: u64| self.bounds.partition_point(|&bound| bound < at);
@@ -77,7 +77,8 @@ impl Cover {
         Self { runs, count, width, covered }
     }
 
-    /// The nodes that are touched, at most, when an interval comes or goes: the steps to count for it.
+    /// The nodes that are touched, at most, when an interval comes or goes: the steps to count for
+    /// it.
     #[must_use]
     pub fn steps(&self) -> u64 {
         4 * digits(self.runs.len())

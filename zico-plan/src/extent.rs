@@ -8,8 +8,8 @@ use super::{Block, PlanError};
 
 /// The memory in use over time, in whole regions and in bytes, each summed up over the moments.
 ///
-/// Of two plans of one height the one with fewer region-moments leaves more memory to other jobs: a region
-/// can be handed over while none of its blocks lives.
+/// Of two plans of one height the one with fewer region-moments leaves more memory to other jobs: a
+/// region can be handed over while none of its blocks lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The size of a region in bytes.
@@ -23,8 +23,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The bytes of regions in use over the live bytes, both over all moments: 1 at best, and also where
-    /// nothing ever lives.
+    /// The bytes of regions in use over the live bytes, both over all moments: 1 at best, and also
+    /// where nothing ever lives.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.byte_moments == 0 {
@@ -82,8 +82,8 @@ pub(super) fn of(blocks: &[(Block, u64)], region: u64) -> Extent {
     extent
 }
 
-/// What [`of`] takes at most for so many blocks: it sorts their ends twice, looks for them, and lets each
-/// come and go.
+/// What [`of`] takes at most for so many blocks: it sorts their ends twice, looks for them, and
+/// lets each come and go.
 pub(super) const fn steps(blocks: usize) -> u64 {
     sorting(2 * blocks).saturating_mul(7)
 }

@@ -1,23 +1,26 @@
-//! Offline planning: where each block of an iteration lies, so that all fit in as little memory as can be.
+//! Offline planning: where each block of an iteration lies, so that all fit in as little memory as
+//! can be.
 //!
 //! An iteration that repeats allocates the same blocks each time, so their addresses can be settled
-//! beforehand. The problem is *dynamic storage allocation*: each block has a lifetime, half open in time
-//! ([`Block`]), and blocks that are alive at one moment must not overlap in memory. No plan is lower than
-//! the largest sum of live bytes; to reach the least height is NP-hard (Garey and Johnson, SR2).
+//! beforehand. The problem is *dynamic storage allocation*: each block has a lifetime, half open in
+//! time ([`Block`]), and blocks that are alive at one moment must not overlap in memory. No plan is
+//! lower than the largest sum of live bytes; to reach the least height is NP-hard (Garey and
+//! Johnson, SR2).
 //!
-//! A [`Planner`] first drops the blocks into the valleys of a skyline, by several tastes, and by greedy
-//! orders. That takes milliseconds for thousands of blocks, and on recorded training iterations it
-//! nearly always reaches the bound. What is left of the [work](Planner::work) goes into an exact search
-//! for a lower plan, which ends with a plan, or with the proof that there is none. There is an answer at
-//! any time, the same for the same blocks and the same work, and [`Planner::run`] can be called again to
-//! go on. Parts of the problem that no lifetime connects are planned by themselves.
+//! A [`Planner`] first drops the blocks into the valleys of a skyline, by several tastes, and by
+//! greedy orders. That takes milliseconds for thousands of blocks, and on recorded training
+//! iterations it nearly always reaches the bound. What is left of the [work](Planner::work) goes
+//! into an exact search for a lower plan, which ends with a plan, or with the proof that there is
+//! none. There is an answer at any time, the same for the same blocks and the same work, and
+//! [`Planner::run`] can be called again to go on. Parts of the problem that no lifetime connects
+//! are planned by themselves.
 //!
-//! Work is counted in **steps**: one turn of an inner loop, a nanosecond or a few, whatever the size of the
-//! problem. So a bound on the work is one on the time, for any lifetimes.
+//! Work is counted in **steps**: one turn of an inner loop, a nanosecond or a few, whatever the
+//! size of the problem. So a bound on the work is one on the time, for any lifetimes.
 //!
-//! A [`Plan`] says how far from the bound it may be. [`check`] verifies offsets, whoever found them;
-//! [`baseline`] has the placements of the literature to compare with; [`Extent`] measures how closely the
-//! regions that a plan has in use follow the live bytes over time.
+//! A [`Plan`] says how far from the bound it may be. [`check`] verifies offsets, whoever found
+//! them; [`baseline`] has the placements of the literature to compare with; [`Extent`] measures how
+//! closely the regions that a plan has in use follow the live bytes over time.
 //!
 //! ```
 //! use zico_plan::{Block, Planner, check};
@@ -107,7 +110,8 @@ impl Block {
     }
 }
 
-/// Whether blocks can be planned at all: then no placement that a planner considers goes beyond 64 bits.
+/// Whether blocks can be planned at all: then no placement that a planner considers goes beyond 64
+/// bits.
 fn validate(blocks: &[Block]) -> Result<(), PlanError> {
     if u32::try_from(blocks.len()).is_err() {
         return Err(PlanError::TooMany { blocks: blocks.len() });

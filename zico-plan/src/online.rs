@@ -1,5 +1,5 @@
-//! Blocks placed as they come, each in the smallest hole that is surely large enough: for problems on
-//! which even a fast plan takes too long.
+//! Blocks placed as they come, each in the smallest hole that is surely large enough: for problems
+//! on which even a fast plan takes too long.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::problem::Component;
 use super::work::sorting;
 
-/// What it takes for so many blocks: their ends are sorted, and each changes two trees of holes a few
-/// times.
+/// What it takes for so many blocks: their ends are sorted, and each changes two trees of holes a
+/// few times.
 pub(super) const fn steps(blocks: usize) -> u64 {
     sorting(blocks).saturating_mul(8)
 }

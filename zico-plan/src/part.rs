@@ -16,9 +16,9 @@ use super::work::{Work, sorting};
 const ORDERED: usize = 4096;
 /// How many fast plans learn from those before them.
 const TURNS_OF_THE_WHEEL: usize = 40;
-/// What a fast plan may take, in steps for each block and binary digit of their number. An iteration that
-/// has been recorded takes 7; one of random lifetimes 13, or more where ten thousands of blocks live at
-/// once.
+/// What a fast plan may take, in steps for each block and binary digit of their number. An
+/// iteration that has been recorded takes 7; one of random lifetimes 13, or more where ten
+/// thousands of blocks live at once.
 const FAST: u64 = 128;
 /// What the first of them may take where there is no work for it.
 const FIRST: u64 = 32;
@@ -48,8 +48,8 @@ pub(super) struct Part {
 pub(super) enum Means {
     /// Fast plans. One that has been begun ends with the work at the latest.
     Fast,
-    /// Fast plans, each of which may end once it has been begun, and then the search. Whether somebody
-    /// `asked` for the height to be reached.
+    /// Fast plans, each of which may end once it has been begun, and then the search. Whether
+    /// somebody `asked` for the height to be reached.
     All { asked: bool },
 }
 
@@ -81,8 +81,8 @@ impl Part {
         }
     }
 
-    /// Makes the first plan, whatever work is left. Where that takes too long, blocks are placed one after
-    /// the other as they come: O(n log n).
+    /// Makes the first plan, whatever work is left. Where that takes too long, blocks are placed
+    /// one after the other as they come: O(n log n).
     pub(super) fn start(&mut self, work: &mut Work) {
         let n = self.component.len();
         if self.best.is_empty() && self.next_fast(sorting(n).saturating_mul(FIRST), work).is_none()
@@ -117,8 +117,8 @@ impl Part {
         }
     }
 
-    /// Makes the next fast plan, within an allowance of steps. Nothing if there are no more of them: if one
-    /// takes too long, so will the others.
+    /// Makes the next fast plan, within an allowance of steps. Nothing if there are no more of
+    /// them: if one takes too long, so will the others.
     pub(super) fn next_fast(&mut self, allowance: u64, work: &mut Work) -> Option<()> {
         let which = self.fast;
         let mut steps = Work::new(allowance);

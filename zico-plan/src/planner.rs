@@ -66,24 +66,25 @@ impl Planner {
         })
     }
 
-    /// Stop as soon as the height is at most this, or known never to be. Without it the planner goes
-    /// for the least height.
+    /// Stop as soon as the height is at most this, or known never to be. Without it the planner
+    /// goes for the least height.
     #[must_use]
     pub const fn capacity(mut self, capacity: Option<u64>) -> Self {
         self.capacity = capacity;
         self
     }
 
-    /// How many steps each [run](Self::run) may take. A step is one turn of an inner loop, of the order of a
-    /// nanosecond, whatever the size of the problem.
+    /// How many steps each [run](Self::run) may take. A step is one turn of an inner loop, of the
+    /// order of a nanosecond, whatever the size of the problem.
     ///
     /// A run takes more than these to end what it has begun, which for n blocks is one of these:
     ///
-    /// * the first plan, which the first run makes in any case: 40 n log2 n at most. It is a fast plan or,
-    ///   where that takes longer, blocks are placed as they come;
-    /// * any other fast plan: 128 n log2 n at most, or it is given up, and with it all that are left;
-    /// * one block tried in the exact search, and what that refutes: at most 2^22 to look for reasons, and
-    ///   else about as many as there are blocks and no-goods;
+    /// * the first plan, which the first run makes in any case: 40 n log2 n at most. It is a fast
+    ///   plan or, where that takes longer, blocks are placed as they come;
+    /// * any other fast plan: 128 n log2 n at most, or it is given up, and with it all that are
+    ///   left;
+    /// * one block tried in the exact search, and what that refutes: at most 2^22 to look for
+    ///   reasons, and else about as many as there are blocks and no-goods;
     /// * measuring the plans that are new, with [`Self::regions`]: 170 n log2 n at most.
     #[must_use]
     pub const fn work(mut self, steps: u64) -> Self {
@@ -91,9 +92,9 @@ impl Planner {
         self
     }
 
-    /// Among plans of one height prefer the one that has fewer regions of this size in use over time
-    /// ([`Extent`](crate::Extent)): fast plans are measured, right way up and upside down, as many as there is work
-    /// for.
+    /// Among plans of one height prefer the one that has fewer regions of this size in use over
+    /// time ([`Extent`](crate::Extent)): fast plans are measured, right way up and upside down, as
+    /// many as there is work for.
     #[must_use]
     pub const fn regions(mut self, size: Option<u64>) -> Self {
         self.regions = size;
@@ -110,8 +111,8 @@ impl Planner {
         self.plan(work)
     }
 
-    /// The best of the fast plans that can be made within some work; `None` if none can. There is no exact
-    /// search. Measuring regions, where [`Self::regions`] asks for it, comes on top.
+    /// The best of the fast plans that can be made within some work; `None` if none can. There is
+    /// no exact search. Measuring regions, where [`Self::regions`] asks for it, comes on top.
     pub fn fast(&mut self, mut work: Work) -> Option<Plan> {
         self.prepare();
         for part in &mut self.parts {

@@ -1,9 +1,9 @@
 //! A component of a problem as the planner works on it: blocks that matter, ranked in time.
 //!
-//! Blocks of no size and of empty lifetimes conflict with nothing and are left out. What remains falls
-//! apart at moments that no lifetime crosses: each such **component** is planned by itself. Within one,
-//! time is cut into **sections**: maximal sets of blocks that are alive at one moment. Two blocks
-//! conflict exactly if they share a section, and there are no more sections than blocks.
+//! Blocks of no size and of empty lifetimes conflict with nothing and are left out. What remains
+//! falls apart at moments that no lifetime crosses: each such **component** is planned by itself.
+//! Within one, time is cut into **sections**: maximal sets of blocks that are alive at one moment.
+//! Two blocks conflict exactly if they share a section, and there are no more sections than blocks.
 
 use alloc::vec::Vec;
 

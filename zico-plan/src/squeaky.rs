@@ -1,8 +1,8 @@
 //! Fast plans that learn from those before them.
 //!
-//! *Squeaky wheel optimization* (Joslin and Clements, JAIR 1999): a block that ended near the top or above
-//! it counts more in the next plan, and so is placed earlier and lower. Every fourth plan draws weights at
-//! random instead, which helps where the blame is misleading.
+//! *Squeaky wheel optimization* (Joslin and Clements, JAIR 1999): a block that ended near the top
+//! or above it counts more in the next plan, and so is placed earlier and lower. Every fourth plan
+//! draws weights at random instead, which helps where the blame is misleading.
 
 use alloc::vec::Vec;
 

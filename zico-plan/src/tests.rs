@@ -7,7 +7,8 @@ use super::problem::Component;
 use super::skyline::{self, Taste};
 use super::*;
 
-/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a block.
+/// Blocks of random sizes; where more than `live` are alive, one at random ends. A moment is a
+/// block.
 pub(crate) fn at_random(blocks: u64, live: usize) -> Vec<Block> {
     let mut random = fastrand::Rng::with_seed(blocks);
     let mut all: Vec<Block> = Vec::new();
@@ -139,7 +140,8 @@ fn the_long_lived_lie_low_where_regions_are_preferred() {
 
 #[test]
 fn an_alignment_can_lift_a_block_beyond_the_capacity() {
-    // Found by a property test: there the search blamed nobody, and so refuted a plan that there is.
+    // Found by a property test: there the search blamed nobody, and so refuted a plan that there
+    // is.
     let all = [
         Block::new(3, 9, 1).aligned(8),
         Block::new(0, 9, 5).aligned(4),

@@ -1,8 +1,9 @@
 //! Work, counted in steps.
 //!
-//! A step is one turn of an inner loop: an entry of a list that is looked at, a node of a tree that is
-//! visited, a number that is compared while sorting. What it costs does not depend on the size of the
-//! problem, so a bound on steps is one on time, on any machine and with the same outcome on each.
+//! A step is one turn of an inner loop: an entry of a list that is looked at, a node of a tree that
+//! is visited, a number that is compared while sorting. What it costs does not depend on the size
+//! of the problem, so a bound on steps is one on time, on any machine and with the same outcome on
+//! each.
 
 /// A budget of steps: those that may still be taken, and those that have been.
 #[derive(Debug)]

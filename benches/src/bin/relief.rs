@@ -1,14 +1,15 @@
-//! How far planners of relief come, on data in a folder: `checkmate/*.json` (graphs with the costs that
-//! Checkmate's exact program reached), `graphs/*.json` (node-link), `dtr/*.log.gz` (logs of DTR's recorder).
+//! How far planners of relief come, on data in a folder: `checkmate/*.json` (graphs with the costs
+//! that Checkmate's exact program reached), `graphs/*.json` (node-link), `dtr/*.log.gz` (logs of
+//! DTR's recorder).
 //!
 //! ```text
 //! cargo run --release -p zico-bench --bin relief -- FOLDER checkmate [WORK]
 //! cargo run --release -p zico-bench --bin relief -- FOLDER graphs | recompute | link [WORK]
 //! ```
 //!
-//! *first*: the first plan, with no work beyond it; *best*: with WORK steps more (2^28 unless given). Seconds are
-//! those that the process was on a CPU (from `/proc`; elsewhere by the clock). Each plan is
-//! simulated and goes through the checker; one that is refused stops the program.
+//! *first*: the first plan, with no work beyond it; *best*: with WORK steps more (2^28 unless
+//! given). Seconds are those that the process was on a CPU (from `/proc`; elsewhere by the clock).
+//! Each plan is simulated and goes through the checker; one that is refused stops the program.
 
 use std::error::Error;
 use std::fs;

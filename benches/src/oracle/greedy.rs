@@ -75,9 +75,9 @@ impl Rule for FirstFit {
     }
 }
 
-/// The throughput of a rule in the long run: of the cycle that it comes to, or, if no state returns in
-/// `MOST_ITERATIONS`, of all but the first tenth of it. None if a job does not fit alone, or if the
-/// rule lets all jobs wait.
+/// The throughput of a rule in the long run: of the cycle that it comes to, or, if no state returns
+/// in `MOST_ITERATIONS`, of all but the first tenth of it. None if a job does not fit alone, or if
+/// the rule lets all jobs wait.
 #[must_use]
 pub fn throughput(case: &Case, rule: &mut dyn Rule) -> Option<f64> {
     if !case.is_possible() || case.waves.iter().any(Wave::is_empty) {
@@ -133,7 +133,8 @@ pub(super) fn advance(now: &mut Moment<'_>, clock: u64) -> u64 {
     ended
 }
 
-/// The least delay at which `own` fits beside iterations that have come so far and go on to their end.
+/// The least delay at which `own` fits beside iterations that have come so far and go on to their
+/// end.
 fn first_fit(own: &Wave, others: &[(&Wave, u64)], room: u32) -> Option<u64> {
     if own.peak() > room {
         return None;

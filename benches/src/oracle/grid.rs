@@ -1,25 +1,26 @@
 //! Two or three jobs: bounds from above and from below, on a grid of moments.
 //!
-//! With three jobs left-most starts are not always best: a third iteration gains nothing where two run
-//! already and keep the device full, and may be better kept for a moment at which one would run alone.
-//! So the argument of [`pair`](super::pair) does not hold, and the optimum is enclosed instead.
+//! With three jobs left-most starts are not always best: a third iteration gains nothing where two
+//! run already and keep the device full, and may be better kept for a moment at which one would run
+//! alone. So the argument of [`pair`](super::pair) does not hold, and the optimum is enclosed
+//! instead.
 //!
-//! *From above.* Look at any schedule at moments one cell apart only. At those moments an iteration of
-//! length T is seen at least floor(T / cell) times, the i-th time somewhere in its i-th cell; its next
-//! one is not seen before it is over; and the demands seen at one moment fit. Time is the mean, over
-//! all phases of the grid, of what is counted at its moments, so in some phase it comes to no more than
-//! it is. So the best schedule on the grid, with iterations of floor(T / cell) cells that take the
-//! least of each cell and yet count as T, is no worse than any schedule at all.
+//! *From above.* Look at any schedule at moments one cell apart only. At those moments an iteration
+//! of length T is seen at least floor(T / cell) times, the i-th time somewhere in its i-th cell;
+//! its next one is not seen before it is over; and the demands seen at one moment fit. Time is the
+//! mean, over all phases of the grid, of what is counted at its moments, so in some phase it comes
+//! to no more than it is. So the best schedule on the grid, with iterations of floor(T / cell)
+//! cells that take the least of each cell and yet count as T, is no worse than any schedule at all.
 //!
-//! *From below.* With ceil(T / cell) cells and the most of each, a schedule on the grid is one that can
-//! be done, in no more time.
+//! *From below.* With ceil(T / cell) cells and the most of each, a schedule on the grid is one that
+//! can be done, in no more time.
 //!
-//! Where all lengths and steps are multiples of the cell both bounds are the optimum: for an order of
-//! all events the best starts solve a linear program whose bounds are differences, so there are best
-//! starts that are whole multiples too.
+//! Where all lengths and steps are multiples of the cell both bounds are the optimum: for an order
+//! of all events the best starts solve a linear program whose bounds are differences, so there are
+//! best starts that are whole multiples too.
 //!
-//! The states are those in which some job waits: about the sum, over pairs of jobs, of the product of
-//! their cells. From each one a waiting job starts, or waits a cell.
+//! The states are those in which some job waits: about the sum, over pairs of jobs, of the product
+//! of their cells. From each one a waiting job starts, or waits a cell.
 
 use std::collections::HashMap;
 
@@ -53,8 +54,8 @@ enum Side {
     Above,
 }
 
-/// Bounds from a grid with about so many states. None if there are not two or three jobs, if one does
-/// not fit alone, or if one is so short beside the others that it would have no cell.
+/// Bounds from a grid with about so many states. None if there are not two or three jobs, if one
+/// does not fit alone, or if one is so short beside the others that it would have no cell.
 ///
 /// A job whose peak does not fit once it is rounded makes the bound from below 0.
 #[must_use]
@@ -75,11 +76,12 @@ pub fn best_shares(case: &Case, states: u32) -> Option<(f64, Shares)> {
     Grid::new(case, cell(case, states, Side::Below)?, Side::Below)?.weighted([1.0; JOBS])
 }
 
-/// A bound from above on what schedules reach in which each job has at least so much of its rate alone.
+/// A bound from above on what schedules reach in which each job has at least so much of its rate
+/// alone.
 ///
-/// Work of a job that would have less counts more: for any such extra weights e no schedule reaches more
-/// than max of sum (1 + e) rate, less `least` times sum e (Lagrange). The weights are found by halving, one
-/// job after the other; where they are not the best ones the bound is only less sharp.
+/// Work of a job that would have less counts more: for any such extra weights e no schedule reaches
+/// more than max of sum (1 + e) rate, less `least` times sum e (Lagrange). The weights are found by
+/// halving, one job after the other; where they are not the best ones the bound is only less sharp.
 #[must_use]
 pub fn bound_with_shares(case: &Case, states: u32, least: f64) -> Option<f64> {
     let mut grid = Grid::new(case, cell(case, states, Side::Above)?, Side::Above)?;
@@ -171,8 +173,8 @@ impl Grid {
         Some(self.graph()?.best_ratio())
     }
 
-    /// The best schedule if work of each job counts `weight` times, and each job's rate over its rate
-    /// alone in it.
+    /// The best schedule if work of each job counts `weight` times, and each job's rate over its
+    /// rate alone in it.
     fn weighted(&mut self, weight: [f64; JOBS]) -> Option<(f64, [f64; JOBS])> {
         self.weight = weight;
         let (ratio, mix) = self.graph()?.best_mix::<JOBS>();

@@ -1,11 +1,11 @@
 //! A rule that looks ahead: it starts an iteration at the first moment that fits, unless first fit
 //! would do better from here on if that job were held back for a while.
 //!
-//! Whenever first fit would start a job, the rule also tries to hold that job back: until it fits again
-//! beside one that runs, until that one's next iteration would fit beside it at once, or until another
-//! job has started. Each try goes on by first fit for some iterations' worth of clock, and what does most
-//! work per time is chosen; first fit if nothing is better. A job that every other one has passed is held
-//! back no more, so it waits for a bounded number of iterations.
+//! Whenever first fit would start a job, the rule also tries to hold that job back: until it fits
+//! again beside one that runs, until that one's next iteration would fit beside it at once, or
+//! until another job has started. Each try goes on by first fit for some iterations' worth of
+//! clock, and what does most work per time is chosen; first fit if nothing is better. A job that
+//! every other one has passed is held back no more, so it waits for a bounded number of iterations.
 
 use super::Case;
 use super::greedy::{Decision, FirstFit, Moment, Rule, advance};
@@ -63,7 +63,8 @@ impl Lookahead {
         let soonest = others.clone().filter_map(left).min().unwrap_or_default();
         for other in others {
             let (Some(at), Some(left)) = (now.at[other].map(signed), left(other)) else { continue };
-            // Until it fits again; until the other's next iteration, if it begins at once, fits too.
+            // Until it fits again; until the other's next iteration, if it begins at once, fits
+            // too.
             let gaps = |own: usize, other: usize| self.offsets[own * jobs + other].gaps().iter();
             let again = gaps(job, other).map(|gap| gap.1 - at);
             let next = gaps(other, job).filter(|gap| gap.0 >= 0).map(|gap| left - gap.0);

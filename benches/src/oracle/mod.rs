@@ -4,13 +4,13 @@
 //!
 //! An iteration of a job is a [`Wave`]: a length in work, and the regions that it takes as a step
 //! function of the work it has done. Iterations are whole: once begun, one runs to its end. A job's
-//! next iteration begins when its last one has ended, or at any later moment. While k iterations run,
-//! each launch keeping a share u of the device busy, all run at min(1, 1 / (k u)) of the speed that
-//! they have alone (the mock device's rule). What runs takes at most [`Case::room`] regions at any
-//! moment, the budget without what jobs keep between iterations.
+//! next iteration begins when its last one has ended, or at any later moment. While k iterations
+//! run, each launch keeping a share u of the device busy, all run at min(1, 1 / (k u)) of the speed
+//! that they have alone (the mock device's rule). What runs takes at most [`Case::room`] regions at
+//! any moment, the budget without what jobs keep between iterations.
 //!
-//! What counts is the replay's throughput: the sum over jobs of the rate over the rate alone, that is
-//! the work done over the time it took. Taking turns comes to 1.
+//! What counts is the replay's throughput: the sum over jobs of the rate over the rate alone, that
+//! is the work done over the time it took. Taking turns comes to 1.
 //!
 //! All that run advance alike. So there is one *clock* of work, in which iterations have fixed
 //! lengths and a schedule is a set of starts; time is the clock with each moment stretched by
@@ -28,13 +28,14 @@
 //!
 //! # What the model leaves out
 //!
-//! Draining (memory that is given up is free at once), the host (it never runs ahead, takes no time,
-//! and allocates at the moment when the device comes to the work), first iterations and variation
-//! between iterations, and which region lies where. A spike of memory between two launches that no
-//! launch sees has no length and does not count. Draining, running ahead and spikes only ever make a
-//! schedule worse. Host time may make it better against the rate alone: a job whose host cannot keep
-//! the device busy leaves room that the model thinks is used. Where launches are as short as their
-//! dispatch (dlrm) the replay may exceed 1 / u, and so the model's optimum.
+//! Draining (memory that is given up is free at once), the host (it never runs ahead, takes no
+//! time, and allocates at the moment when the device comes to the work), first iterations and
+//! variation between iterations, and which region lies where. A spike of memory between two
+//! launches that no launch sees has no length and does not count. Draining, running ahead and
+//! spikes only ever make a schedule worse. Host time may make it better against the rate alone: a
+//! job whose host cannot keep the device busy leaves room that the model thinks is used. Where
+//! launches are as short as their dispatch (dlrm) the replay may exceed 1 / u, and so the model's
+//! optimum.
 
 mod cycle;
 pub mod greedy;

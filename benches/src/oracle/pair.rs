@@ -1,19 +1,19 @@
 //! Two jobs: the optimum, exactly.
 //!
-//! On the clock a schedule is a set of starts, and only the *offset* of two iterations that overlap,
-//! one start less the other, decides whether they fit. Step [a, b) of one and piece [s, e) of the
-//! other, too large together, forbid the offsets in (s - b, e - a); all of them make up a set of open
-//! gaps ([`Offsets`]).
+//! On the clock a schedule is a set of starts, and only the *offset* of two iterations that
+//! overlap, one start less the other, decides whether they fit. Step [a, b) of one and piece [s, e)
+//! of the other, too large together, forbid the offsets in (s - b, e - a); all of them make up a
+//! set of open gaps ([`Offsets`]).
 //!
 //! Time is (2 - S) clock + (S - 1) work, with S = max(1, 2u) the stretch of two, so for work given
 //! less clock is better and it never pays that both wait. Take any schedule, and keep for each two
-//! iterations on which side of which gap they are: what is left are differences of starts with bounds,
-//! and the least solution is the best one. In it each start is held back by something: by the job's
-//! last end; by the other's running iteration, then the offset is the upper end of a gap; or by a later
-//! iteration of the other, which begins without delay and would otherwise come into a gap, then *that*
-//! offset is the lower end of a gap. These are all the starts that matter, and there are finitely many.
-//! So the states, which job waits and how far the other one is, make up a graph, and the best cycle in
-//! it is the optimum in the long run.
+//! iterations on which side of which gap they are: what is left are differences of starts with
+//! bounds, and the least solution is the best one. In it each start is held back by something: by
+//! the job's last end; by the other's running iteration, then the offset is the upper end of a gap;
+//! or by a later iteration of the other, which begins without delay and would otherwise come into a
+//! gap, then *that* offset is the lower end of a gap. These are all the starts that matter, and
+//! there are finitely many. So the states, which job waits and how far the other one is, make up a
+//! graph, and the best cycle in it is the optimum in the long run.
 //!
 //! Jobs of unlike lengths that never have to wait may drift past each other for long before a state
 //! returns. Beyond `MOST_STATES` states it is taken that they need not wait any more:
@@ -248,11 +248,13 @@ fn edge(gain: i64, cost: f64, ended: u8) -> Edge {
     Edge { to: 0, gain: gain as f64, cost, ended }
 }
 
-/// The points of the other iteration, from 0 to its `length`, at which a job may have waited to start:
-/// the upper ends of gaps, and what brings a later iteration of the other to the lower end of one.
+/// The points of the other iteration, from 0 to its `length`, at which a job may have waited to
+/// start: the upper ends of gaps, and what brings a later iteration of the other to the lower end
+/// of one.
 fn starts(own: &Offsets, others: &Offsets, length: i64) -> Vec<i64> {
     let upper = own.gaps.iter().map(|gap| gap.1);
-    // The other's iteration after n of them, that began without delay, is at offset `gap.0` from ours.
+    // The other's iteration after n of them, that began without delay, is at offset `gap.0` from
+    // ours.
     let lower = others.gaps.iter().filter(|gap| gap.0 >= 0).map(|gap| (-gap.0).rem_euclid(length));
     let mut starts: Vec<i64> =
         upper.chain(lower).filter(|start| (0..length).contains(start)).collect();
@@ -292,12 +294,13 @@ impl States {
     }
 
     /// The shortest time to each state with so many iterations done by each job, and the best
-    /// throughput over all ways in which the last job comes to `wanted`. Work done is known from the
-    /// state and the counts, so the shortest time is the best.
+    /// throughput over all ways in which the last job comes to `wanted`. Work done is known from
+    /// the state and the counts, so the shortest time is the best.
     fn best_within(&self, wanted: u8) -> f64 {
         let mut queue = BinaryHeap::from([Reached { time: 0.0, done: [0, 0], state: 0 }]);
         let mut settled: HashSet<(u32, [u32; 2])> = HashSet::new();
-        // Beyond those wanted, an iteration that overlaps none of the other job's is better left out.
+        // Beyond those wanted, an iteration that overlaps none of the other job's is better left
+        // out.
         let overlapped = |job: usize| self.lengths[1 - job] / self.lengths[job] + 2;
         let most = [0, 1].map(|job| {
             let most = i64::from(wanted) * (1 + overlapped(job));

@@ -1,16 +1,16 @@
 //! A rule for two jobs that knows the best cycle.
 //!
-//! The optimum of [`pair`](super::pair) comes with what each state is worth: by how much the best way on
-//! from there is ahead of the others. That is worked out once for each two profiles and budget, away from
-//! any decision. To decide is then to compare: starting now, or the next later moment that matters. Where
-//! an iteration starts at a moment that was not foreseen, because the jobs are not where they should be,
-//! what follows is gone through until it comes to states that are known: a job that waits does, at its
-//! next later moment. So a decision costs O(iterations that start without delay one after the other), at
-//! most `DEPTH` of them.
+//! The optimum of [`pair`](super::pair) comes with what each state is worth: by how much the best
+//! way on from there is ahead of the others. That is worked out once for each two profiles and
+//! budget, away from any decision. To decide is then to compare: starting now, or the next later
+//! moment that matters. Where an iteration starts at a moment that was not foreseen, because the
+//! jobs are not where they should be, what follows is gone through until it comes to states that
+//! are known: a job that waits does, at its next later moment. So a decision costs O(iterations
+//! that start without delay one after the other), at most `DEPTH` of them.
 //!
-//! The ratio to beat is the optimum of the long run, not that of some horizon. With a horizon what is cut
-//! off at its end decides: looking 1.5 lengths of the longer iteration ahead loses up to 23% against first
-//! fit.
+//! The ratio to beat is the optimum of the long run, not that of some horizon. With a horizon what
+//! is cut off at its end decides: looking 1.5 lengths of the longer iteration ahead loses up to 23%
+//! against first fit.
 //!
 //! A job that others have passed often enough starts as soon as it fits.
 

@@ -42,8 +42,8 @@ fn with_no_room_jobs_take_turns_and_with_all_of_it_they_run_freely() {
     assert_eq!(pair::long_run(&too_large), None);
 }
 
-/// Up and down are 3 and 3 long and come to 4 together, so beside a room of 4 either triangle begins
-/// 3 before the other ends: of the 14 of work in a round 6 + 6 are done together.
+/// Up and down are 3 and 3 long and come to 4 together, so beside a room of 4 either triangle
+/// begins 3 before the other ends: of the 14 of work in a round 6 + 6 are done together.
 #[test]
 fn equal_triangles_overlap_by_their_flanks() {
     let triangles = case(&[TRIANGLE, TRIANGLE], 4, 0.6);
@@ -54,8 +54,8 @@ fn equal_triangles_overlap_by_their_flanks() {
 }
 
 /// The short job fits beside all of the long one but its first step. Having run once, at 5, it fits
-/// again at once, and then keeps the long job from starting at 6: 14 of work take 9. Better it waits
-/// until the long one has started, and both do 10 in 6.
+/// again at once, and then keeps the long job from starting at 6: 14 of work take 9. Better it
+/// waits until the long one has started, and both do 10 in 6.
 #[test]
 fn waiting_longer_than_one_must_may_be_better() {
     let case = case(&[&[(4, 3)], &[(1, 4), (5, 1)]], 5, 0.3);
@@ -205,8 +205,8 @@ fn longest(case: &Case) -> f64 {
     graph.by_bisection(4.0)
 }
 
-/// The best throughput up to the moment at which every job has done `wanted`, over all starts at whole
-/// moments.
+/// The best throughput up to the moment at which every job has done `wanted`, over all starts at
+/// whole moments.
 fn shortest(case: &Case, wanted: u64) -> f64 {
     let jobs = case.waves.len();
     let all: u64 = case.waves.iter().map(|wave| (wanted + 1) * wave.length()).sum();

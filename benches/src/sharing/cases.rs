@@ -25,17 +25,18 @@ const HEADER: [&str; 9] = [
     "iterations",
 ];
 
-/// Eight of the traces, by their numbers in the order of the names: without gcn, unet and whisper-tiny.
+/// Eight of the traces, by their numbers in the order of the names: without gcn, unet and
+/// whisper-tiny.
 const EIGHT: [usize; 8] = [0, 1, 3, 4, 5, 6, 7, 8];
 
-/// The triples with gcn (2), unet (9) and whisper-tiny (10): all of them, and the rest with jobs of other
-/// lengths and peaks.
+/// The triples with gcn (2), unet (9) and whisper-tiny (10): all of them, and the rest with jobs of
+/// other lengths and peaks.
 const WITH_THE_OTHERS: [[usize; 3]; 5] = [[2, 9, 10], [1, 2, 6], [2, 4, 5], [0, 8, 9], [3, 7, 10]];
 
-/// Triples of the traces in the order of their names. Of all but gcn, unet and whisper-tiny, numbered 0 to
-/// 7: n, n + 1 and n + 3 for each n, counted round, so that each trace is in three of them and no two share
-/// a pair; and two more, for two of the pairs that lie four apart, which are in none of these. Then five
-/// with the other three traces.
+/// Triples of the traces in the order of their names. Of all but gcn, unet and whisper-tiny,
+/// numbered 0 to 7: n, n + 1 and n + 3 for each n, counted round, so that each trace is in three of
+/// them and no two share a pair; and two more, for two of the pairs that lie four apart, which are
+/// in none of these. Then five with the other three traces.
 #[must_use]
 pub fn triples() -> Vec<Vec<usize>> {
     let mut eight: Vec<[usize; 3]> = (0..8).map(|n| [n, (n + 1) % 8, (n + 3) % 8]).collect();

@@ -1,5 +1,5 @@
-//! How well recorded jobs share one budget under each policy: the tables of `docs/results.md` and the
-//! picture beside it.
+//! How well recorded jobs share one budget under each policy: the tables of `docs/results.md` and
+//! the picture beside it.
 //!
 //! Everything comes from [`zico_mock::replay::trial`], as in `zico compare`.
 

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-/// Does `work` on each of `items`, with a thread for each core that takes the next one that nobody has
-/// taken. The results are in the order of the items, and how many are done stands on standard error.
+/// Does `work` on each of `items`, with a thread for each core that takes the next one that nobody
+/// has taken. The results are in the order of the items, and how many are done stands on standard
+/// error.
 pub fn in_parallel<T: Sync, R: Send>(
     what: &str,
     items: &[T],

@@ -1,9 +1,8 @@
 //! What clients may send a broker, and what has to hold of it whatever they send.
 //!
-//! No request makes it panic. What it has created is never more than its budget. A region that one job has
-//! leased no other gets while that one's client has not given it back and is not gone, and another user's never
-//! gets its memory. And when all clients
-//! are gone, everything is nobody's.
+//! No request makes it panic. What it has created is never more than its budget. A region that one
+//! job has leased no other gets while that one's client has not given it back and is not gone, and
+//! another user's never gets its memory. And when all clients are gone, everything is nobody's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,7 +130,8 @@ impl Sent {
                     assert!(!is_anothers, "region {region} of {other:?} granted to {job:?}");
                 }
             }
-            // What exactly comes back is the books' own business, and may be had by others from then on.
+            // What exactly comes back is the books' own business, and may be had by others from
+            // then on.
             Ok(_) if given_back => self.leased.retain(|_, (other, _)| Some(*other) != job),
             Ok(_) => {}
             Err(_) => self.broker.cut_off(client, now),
@@ -165,8 +165,8 @@ impl Sent {
     }
 }
 
-/// Messages of any bytes are messages or faults, in both directions; and what is a request the broker
-/// survives.
+/// Messages of any bytes are messages or faults, in both directions; and what is a request the
+/// broker survives.
 ///
 /// # Panics
 /// If something does not hold.

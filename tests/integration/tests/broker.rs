@@ -1,7 +1,7 @@
 //! Jobs of several processes under one broker, on the mock device and in virtual time.
 //!
-//! A client of the mock's broker is a process: it has its own handles, and speaks in messages only. The
-//! oracle sees the work of all, so "no violation" means what it means for one process.
+//! A client of the mock's broker is a process: it has its own handles, and speaks in messages only.
+//! The oracle sees the work of all, so "no violation" means what it means for one process.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 

@@ -1,10 +1,10 @@
-//! A broker, its clients and the kernel as a simulation: processes come, work, and die between any two of
-//! their messages, and what they had on the device goes on for a while.
+//! A broker, its clients and the kernel as a simulation: processes come, work, and die between any
+//! two of their messages, and what they had on the device goes on for a while.
 //!
-//! Checked over thousands of seeds: no byte with two owners in device order, none reused before its fence
-//! (the oracle sees the work of the dead as well), never more physical memory than the budget; nobody
-//! waits for ever for one that has died; no memory goes from one user to another as it is; a correct client never breaks the protocol; and when all are gone,
-//! everything is back.
+//! Checked over thousands of seeds: no byte with two owners in device order, none reused before its
+//! fence (the oracle sees the work of the dead as well), never more physical memory than the
+//! budget; nobody waits for ever for one that has died; no memory goes from one user to another as
+//! it is; a correct client never breaks the protocol; and when all are gone, everything is back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 

@@ -105,8 +105,8 @@ fn an_allocation_waits_where_its_iteration_may_not_begin() {
     assert!(done.into_iter().all(|done| done > 10), "{done:?}");
 }
 
-/// Two steps of a discriminator and one of a generator, which needs most; `skip` is a mark that does
-/// not come. Whether an iteration has ended at each.
+/// Two steps of a discriminator and one of a generator, which needs most; `skip` is a mark that
+/// does not come. Whether an iteration has ended at each.
 fn adversarial(job: &AutoJob<MockDevice>, skip: Option<usize>) -> Vec<bool> {
     let step = |(number, unit): (usize, u64)| {
         let blocks = (1..=8).map(|i| job.alloc(Request::learned(Bytes::kib(unit * i))).unwrap());

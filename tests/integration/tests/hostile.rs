@@ -1,5 +1,5 @@
-//! A broker and clients that break the protocol, flood it, or lie. It stays up, its memory and descriptors
-//! stay bounded, and others go on.
+//! A broker and clients that break the protocol, flood it, or lie. It stays up, its memory and
+//! descriptors stay bounded, and others go on.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 

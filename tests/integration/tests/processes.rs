@@ -1,8 +1,9 @@
-//! Real processes under a real broker, on host memory that is really mapped into several of them: they
-//! train, are killed at each step, stopped, and what they had comes back.
+//! Real processes under a real broker, on host memory that is really mapped into several of them:
+//! they train, are killed at each step, stopped, and what they had comes back.
 //!
-//! A job's process fills each block with a pattern and checks it when it frees it, so that a byte with two
-//! owners fails the job that had it. The memory that the broker holds is counted by the kernel.
+//! A job's process fills each block with a pattern and checks it when it frees it, so that a byte
+//! with two owners fails the job that had it. The memory that the broker holds is counted by the
+//! kernel.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -87,7 +88,8 @@ impl Broker {
         held
     }
 
-    /// The memory of its own and the descriptors that the broker has, when all connections have gone.
+    /// The memory of its own and the descriptors that the broker has, when all connections have
+    /// gone.
     fn own(&self) -> (u64, usize) {
         // Those of connections go a little later.
         std::thread::sleep(Duration::from_millis(300));
@@ -255,7 +257,8 @@ fn is_long() -> bool {
     std::env::var_os("ZICO_LONG").is_some()
 }
 
-/// Three train at any time. One of them is killed, again and again; the others never see a wrong byte.
+/// Three train at any time. One of them is killed, again and again; the others never see a wrong
+/// byte.
 #[test]
 fn processes_that_are_killed_at_random_harm_nobody() {
     let broker = Broker::new("random", PEAK + 2 * KEPT + 12);
@@ -344,8 +347,8 @@ fn storm(broker: &Broker, jobs: u64, time: Duration) -> (u32, u32) {
     (ended, killed)
 }
 
-/// What one user's job has written no other user's reads, though they share the budget; nor does another user
-/// change it.
+/// What one user's job has written no other user's reads, though they share the budget; nor does
+/// another user change it.
 #[test]
 fn memory_that_goes_to_another_user_is_made_anew() {
     const STRANGER: &str = "65534";
@@ -435,7 +438,8 @@ fn jobs_go_on_when_the_broker_is_killed_and_started_anew() {
     broker.until_all_is_back();
 }
 
-/// Of two jobs one is killed while there is no broker: the next one waits for neither of them for ever.
+/// Of two jobs one is killed while there is no broker: the next one waits for neither of them for
+/// ever.
 #[test]
 fn a_job_that_dies_while_there_is_no_broker_is_not_waited_for() {
     let mut broker = Broker::new("orphans", PEAK + KEPT + 4);

@@ -215,8 +215,8 @@ fn a_job_without_launches_comes_to_an_end() {
     }
 }
 
-/// With a pool of its own each job keeps its own peak: the sum of the peaks is needed, and a job that
-/// comes too late fails alone.
+/// With a pool of its own each job keeps its own peak: the sum of the peaks is needed, and a job
+/// that comes too late fails alone.
 #[test]
 fn unmanaged_jobs_need_the_sum_of_their_peaks() {
     let together = Together::of(&["resnet50", "mobilenet_v2"]);

@@ -44,9 +44,9 @@ fn look<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     }
 }
 
-/// I1, I8: a fence of more than 1024 regions is passed in slices. A lease of regions behind it that the
-/// device refuses between two slices puts them back as draining, in a fence whose list has lost them. A
-/// job leases its own that drain, for blocks of another lifetime.
+/// I1, I8: a fence of more than 1024 regions is passed in slices. A lease of regions behind it that
+/// the device refuses between two slices puts them back as draining, in a fence whose list has lost
+/// them. A job leases its own that drain, for blocks of another lifetime.
 #[test]
 fn regions_behind_a_fence_that_is_half_passed_come_back_from_a_lease_that_fails() {
     let device = mock(4);
@@ -94,8 +94,8 @@ fn a_lease_finds_all_free_regions_of_very_many() {
     assert!(all.is_ok(), "all 7000 are free: {}", all.unwrap_err());
 }
 
-/// I4: what another stream uses keeps the pool from saying that nothing can go on. When that is over and
-/// no page has become empty by it, nobody asks again.
+/// I4: what another stream uses keeps the pool from saying that nothing can go on. When that is
+/// over and no page has become empty by it, nobody asks again.
 #[test]
 fn those_who_wait_are_told_when_the_last_parked_block_is_released() {
     let device = mock(1);

@@ -81,15 +81,16 @@ pub enum Command {
     /// two slots, which it and the next iteration's take in turn. Sizes are rounded up to 512
     /// bytes, and time is counted in allocations and frees.
     Plan(Plan),
-    /// Plan what to move to the host and what to run again, so that an iteration fits in less memory
+    /// Plan what to move to the host and what to run again, so that an iteration fits in less
+    /// memory
     ///
-    /// Where a budget is below what an iteration keeps, bytes have to leave: over the link to the host while
-    /// nothing waits for them, or by dropping them and running again what made them. Every planner of the
-    /// literature that is here is put beside ours, at each budget: the time of the iteration, what moved, what
-    /// ran again, and how far it may be from the best.
+    /// Where a budget is below what an iteration keeps, bytes have to leave: over the link to the
+    /// host while nothing waits for them, or by dropping them and running again what made them.
+    /// Every planner of the literature that is here is put beside ours, at each budget: the time of
+    /// the iteration, what moved, what ran again, and how far it may be from the best.
     ///
-    /// The iteration is one with operations, their times, and what they read and write. What was there before
-    /// the iteration (parameters) stays.
+    /// The iteration is one with operations, their times, and what they read and write. What was
+    /// there before the iteration (parameters) stays.
     Relief(Relief),
     /// Make a compact .ztrace file of a PyTorch profile or memory snapshot
     Convert(Convert),
@@ -122,16 +123,18 @@ pub struct Replay {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
-    /// On which device: the simulated one, the memory of this machine, or a CUDA device (`zico devices`
-    /// lists them). On the last two the jobs run in real time, write patterns to their memory and check
-    /// them; of the options for the simulated device only --scale-time and --run-ahead count
+    /// On which device: the simulated one, the memory of this machine, or a CUDA device (`zico
+    /// devices` lists them). On the last two the jobs run in real time, write patterns to their
+    /// memory and check them; of the options for the simulated device only --scale-time and
+    /// --run-ahead count
     #[arg(
         long, default_value = "mock", default_value_if("processes", "true", "host"),
         value_parser = run::device, value_name = "mock|host|cuda:N"
     )]
     pub device: DeviceName,
 
-    /// Each job is a process of its own under one broker, as with `zico serve` [default device: host]
+    /// Each job is a process of its own under one broker, as with `zico serve` [default device:
+    /// host]
     #[arg(long)]
     pub processes: bool,
 

@@ -15,12 +15,13 @@ use crate::size;
 pub enum NodeCommand {
     /// Keep one memory budget for the jobs of several processes
     ///
-    /// The broker has the books and the memory; it makes no context on the device and maps nothing. Jobs
-    /// connect to its socket: `zico run` starts them so that they find it. It serves until it is interrupted
-    /// (SIGINT or SIGTERM); jobs then go on with what they hold.
+    /// The broker has the books and the memory; it makes no context on the device and maps nothing.
+    /// Jobs connect to its socket: `zico run` starts them so that they find it. It serves until it
+    /// is interrupted (SIGINT or SIGTERM); jobs then go on with what they hold.
     ///
-    /// What a job's process held when it ended or was killed is nobody's until it is certain that nothing of
-    /// it runs any more: the process has to be gone, and on a GPU --grace has to be over as well.
+    /// What a job's process held when it ended or was killed is nobody's until it is certain that
+    /// nothing of it runs any more: the process has to be gone, and on a GPU --grace has to be over
+    /// as well.
     Serve(Serve),
     /// Show what a broker's jobs hold, and who waits for whom
     Status(Status),
@@ -32,8 +33,9 @@ pub enum NodeCommand {
     Top(Top),
     /// Run a command as a job under a broker's budget
     ///
-    /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME and ZICO_PRIORITY in
-    /// its environment. Its exit code is the exit code; 2 if it cannot be started or there is no broker.
+    /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME and
+    /// ZICO_PRIORITY in its environment. Its exit code is the exit code; 2 if it cannot be started
+    /// or there is no broker.
     Run(RunJob),
 }
 
@@ -63,8 +65,8 @@ pub struct Serve {
     #[arg(short, long, value_parser = size::size, value_name = "SIZE")]
     pub budget: Bytes,
 
-    /// The unit in which memory is handed over: a power of two [default: 2MiB, less for small budgets on
-    /// the host, 4MiB for a budget from 64GiB on]
+    /// The unit in which memory is handed over: a power of two [default: 2MiB, less for small
+    /// budgets on the host, 4MiB for a budget from 64GiB on]
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub region: Option<Bytes>,
 
@@ -76,14 +78,14 @@ pub struct Serve {
     #[arg(short, long, default_value = "zico")]
     pub policy: PolicyName,
 
-    /// Users, by number, who may have jobs beside the one who starts this. They can change the budget as
-    /// well. Needs a --socket in a folder that they can enter
+    /// Users, by number, who may have jobs beside the one who starts this. They can change the
+    /// budget as well. Needs a --socket in a folder that they can enter
     #[arg(long, value_name = "UID", value_delimiter = ',', num_args = 1..)]
     pub allow_user: Vec<u32>,
 
-    /// How long after a process has ended its work on the device is taken to be over; only then others get
-    /// what it held. A driver takes a moment to tear down what a killed process had [default: 2s on a GPU,
-    /// nothing on the host]
+    /// How long after a process has ended its work on the device is taken to be over; only then
+    /// others get what it held. A driver takes a moment to tear down what a killed process had
+    /// [default: 2s on a GPU, nothing on the host]
     #[arg(long, value_parser = size::duration, value_name = "DURATION")]
     pub grace: Option<Ticks>,
 
@@ -91,8 +93,9 @@ pub struct Serve {
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub capacity: Option<Bytes>,
 
-    /// Serve metrics in Prometheus' text format at http://ADDR/metrics: an address and a port, or a port
-    /// of this machine alone. 127.0.0.1:9742 if there is no ADDR. Whoever can connect can read them
+    /// Serve metrics in Prometheus' text format at http://ADDR/metrics: an address and a port, or a
+    /// port of this machine alone. 127.0.0.1:9742 if there is no ADDR. Whoever can connect can read
+    /// them
     #[arg(
         long, value_parser = address, value_name = "ADDR", num_args = 0..=1,
         default_missing_value = "9742"
@@ -124,8 +127,8 @@ pub struct Status {
 /// `zico budget`
 #[derive(Debug, Parser)]
 pub struct BudgetArgs {
-    /// What it is to be. A lower one comes into force as jobs give memory back, and what is still to come
-    /// is shown as pending. Without it the budget is only shown
+    /// What it is to be. A lower one comes into force as jobs give memory back, and what is still
+    /// to come is shown as pending. Without it the budget is only shown
     #[arg(value_parser = size::size, value_name = "SIZE")]
     pub budget: Option<Bytes>,
 

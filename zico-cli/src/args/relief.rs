@@ -12,20 +12,21 @@ use crate::size;
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Relief {
-    /// An iteration with its operations: a node-link graph of networkx (JSON), or a log of DTR's recorder
-    /// (JSON lines), either plain or in gzip
+    /// An iteration with its operations: a node-link graph of networkx (JSON), or a log of DTR's
+    /// recorder (JSON lines), either plain or in gzip
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// The memory that the iteration may hold, each a size (8GiB, 3.2G), or p=P for P times the peak of
-    /// the iteration as it was recorded
+    /// The memory that the iteration may hold, each a size (8GiB, 3.2G), or p=P for P times the
+    /// peak of the iteration as it was recorded
     #[arg(
         short, long, required = true, value_delimiter = ',',
         value_parser = limit, value_name = "SIZE|p=P,..."
     )]
     pub budget: Vec<Limit>,
 
-    /// The way to the host: a name, or GB/s each way (12.5). pcie4 is 25, pcie5 50, nvlink-c2c 450 GB/s
+    /// The way to the host: a name, or GB/s each way (12.5). pcie4 is 25, pcie5 50, nvlink-c2c 450
+    /// GB/s
     #[arg(short, long, default_value = "pcie4", value_parser = link, value_name = "LINK|GB/s")]
     pub link: Link,
 
@@ -33,7 +34,8 @@ pub struct Relief {
     #[arg(short, long, value_delimiter = ',', value_parser = strategy, value_name = "STRATEGY,...")]
     pub strategy: Vec<Strategy>,
 
-    /// How many steps our own planners may work beyond their first plans; a step takes a nanosecond or a few
+    /// How many steps our own planners may work beyond their first plans; a step takes a nanosecond
+    /// or a few
     #[arg(short, long, default_value_t = 1 << 27, value_name = "N")]
     pub work: u64,
 

@@ -52,8 +52,8 @@ impl<'r, S: Stage> Player<'r, S> {
         })
     }
 
-    /// Executes the trace until all jobs have done their iterations, those of other processes included, and
-    /// leaves.
+    /// Executes the trace until all jobs have done their iterations, those of other processes
+    /// included, and leaves.
     pub(super) fn play(mut self) -> JobOutcome {
         let played = self.go_on().and_then(|()| self.check_all());
         let held = self.job.held();

@@ -1,9 +1,9 @@
 //! Recorded jobs on a device in real time: a CUDA device, or host memory.
 //!
-//! Each job is a thread with a stream of its own, or a process under a broker. What it allocates it fills
-//! with a pattern that no other block has, and before it frees it, it has the pattern checked; a recorded
-//! launch keeps the stream busy for as long. Memory that two jobs owned at once, or that was handed
-//! over too early, shows as patterns that are not what was written.
+//! Each job is a thread with a stream of its own, or a process under a broker. What it allocates it
+//! fills with a pattern that no other block has, and before it frees it, it has the pattern
+//! checked; a recorded launch keeps the stream busy for as long. Memory that two jobs owned at
+//! once, or that was handed over too early, shows as patterns that are not what was written.
 
 mod job;
 mod outcome;
@@ -48,8 +48,9 @@ struct Run<'r, S> {
     progress: &'r (dyn Fn() + Sync),
 }
 
-/// Replays `traces` together on a device, in processes of their own if that is asked for. A job that has done
-/// its iterations goes on until all have. `progress` is told of each iteration of those that were asked for.
+/// Replays `traces` together on a device, in processes of their own if that is asked for. A job
+/// that has done its iterations goes on until all have. `progress` is told of each iteration of
+/// those that were asked for.
 ///
 /// # Errors
 /// If the device cannot be used. A job that cannot go on stops alone; its outcome says why.

@@ -257,7 +257,8 @@ impl Worker {
         serde_json::from_str(&line).ok()
     }
 
-    /// Hears it to its end. `finished` is told once, when it has done its iterations or can do no more.
+    /// Hears it to its end. `finished` is told once, when it has done its iterations or can do no
+    /// more.
     fn until_its_end(
         mut self,
         iterations: u64,
@@ -296,8 +297,8 @@ impl Worker {
     }
 }
 
-/// The bytes of regions of host memory, as the kernel counts them: all of its files that this process, which
-/// is the broker, has open.
+/// The bytes of regions of host memory, as the kernel counts them: all of its files that this
+/// process, which is the broker, has open.
 fn counted_by_the_kernel() -> u64 {
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return 0 };
     let (mut bytes, mut seen) = (0, HashSet::new());

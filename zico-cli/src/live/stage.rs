@@ -1,4 +1,5 @@
-//! Devices that recorded jobs run on in real time: work that takes as long as a launch, and patterns.
+//! Devices that recorded jobs run on in real time: work that takes as long as a launch, and
+//! patterns.
 
 use zico_core::{Addr, Bytes, Device, Ticks};
 use zico_cuda::{CudaDevice, CudaError, Options, Pattern, Probe, StreamId};
@@ -92,8 +93,8 @@ impl Stage for CudaStage {
     }
 }
 
-/// Host memory. The processor writes and checks the patterns at once: in the order of the stream, since one
-/// thread does all that a job does. A launch takes time and no processor.
+/// Host memory. The processor writes and checks the patterns at once: in the order of the stream,
+/// since one thread does all that a job does. A launch takes time and no processor.
 #[cfg(target_os = "linux")]
 pub(super) struct HostStage {
     device: HostDevice,

@@ -20,8 +20,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::terminal::stdout;
 
-/// What it is to do: the first line of its standard input. With the second it begins, and when there is no
-/// more the other jobs have done their iterations.
+/// What it is to do: the first line of its standard input. With the second it begins, and when
+/// there is no more the other jobs have done their iterations.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) trace: PathBuf,

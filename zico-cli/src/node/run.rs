@@ -15,8 +15,8 @@ const JOB_NAME: &str = "ZICO_JOB_NAME";
 /// Its priority; 0 where there is none.
 const PRIORITY: &str = "ZICO_PRIORITY";
 
-/// Becomes the command: its process is the one that was started, so signals and the exit code are its own.
-/// Returns only if it cannot.
+/// Becomes the command: its process is the one that was started, so signals and the exit code are
+/// its own. Returns only if it cannot.
 pub(crate) fn run(args: &RunJob) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else { return Ok(Exit::Fine) };
     let (socket, broker) = place::find(args.place.socket.as_deref())?;

@@ -59,7 +59,8 @@ fn serve<D: Physical>(args: &Serve, device: D, name: &str, grace: Ticks) -> Resu
     let mut server = Server::bind(config, device, grace).map_err(NodeError::Server)?;
     let at = metrics.map(|metrics| metrics.start(server.socket())).transpose()?;
     announce(&server, name, at.as_deref())?;
-    // Tells whoever has started it as a service, if somebody has; one that has gone does not want to know.
+    // Tells whoever has started it as a service, if somebody has; one that has gone does not want
+    // to know.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     server.run(&stop).map_err(NodeError::Server)?;
     let (_, jobs) = server.jobs();

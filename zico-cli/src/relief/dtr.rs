@@ -1,10 +1,12 @@
-//! Logs of DTR's recorder (Kirisame et al., ICLR 2021; `uwsampl/dtr-prototype`): an instruction a line, as JSON.
+//! Logs of DTR's recorder (Kirisame et al., ICLR 2021; `uwsampl/dtr-prototype`): an instruction a
+//! line, as JSON.
 //!
-//! `CONSTANT` with its `MEMORY` was there before; `CALL` runs an operation and is followed by `MEMORY` and
-//! `ALIAS` of each result, an alias being the index of the argument whose bytes it shares, or -1;
-//! `MUTATE` changes arguments; `COPY` and `COPY_FROM` make names, `RELEASE` drops them. As DTR does, a mutation is
-//! taken to make new storages and to let go of the old ones, so that any operation can run
-//! again; and what is named in the end is kept. A view costs nothing again: it is a name.
+//! `CONSTANT` with its `MEMORY` was there before; `CALL` runs an operation and is followed by
+//! `MEMORY` and `ALIAS` of each result, an alias being the index of the argument whose bytes it
+//! shares, or -1; `MUTATE` changes arguments; `COPY` and `COPY_FROM` make names, `RELEASE` drops
+//! them. As DTR does, a mutation is taken to make new storages and to let go of the old ones, so
+//! that any operation can run again; and what is named in the end is kept. A view costs nothing
+//! again: it is a name.
 
 use std::collections::HashMap;
 

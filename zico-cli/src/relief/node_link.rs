@@ -1,11 +1,11 @@
-//! Graphs as networkx writes them in node-link form, as Checkmate's are: a node is an operation with one output, an
-//! edge says who reads it. (Some writers name its ends
-//! `0` and `1`, and call nodes by `name` where there is no `id`.)
+//! Graphs as networkx writes them in node-link form, as Checkmate's are: a node is an operation
+//! with one output, an edge says who reads it. (Some writers name its ends `0` and `1`, and call
+//! nodes by `name` where there is no `id`.)
 //!
-//! Of a node, `cost_cpu`, `cost` or `duration` is its time, `cost_ram`, `mem` or `out_cost` the bytes of its
-//! output. Operations run in the order of `graph.order` if there is one, or else of the nodes; where
-//! an edge goes against that, in the order nearest to it in which none does. Each output leaves after its last
-//! use. Every operation can run again.
+//! Of a node, `cost_cpu`, `cost` or `duration` is its time, `cost_ram`, `mem` or `out_cost` the
+//! bytes of its output. Operations run in the order of `graph.order` if there is one, or else of
+//! the nodes; where an edge goes against that, in the order nearest to it in which none does. Each
+//! output leaves after its last use. Every operation can run again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -117,7 +117,8 @@ fn ranks(
     Ok(rank)
 }
 
-/// The order in which each node comes after what it reads, and else as early as its rank says (Kahn, CACM 1962).
+/// The order in which each node comes after what it reads, and else as early as its rank says
+/// (Kahn, CACM 1962).
 fn order(reads: &[Vec<usize>], rank: &[usize]) -> Result<Vec<usize>, InputProblem> {
     let mut waits: Vec<usize> = reads.iter().map(Vec::len).collect();
     let mut readers = vec![Vec::new(); reads.len()];

@@ -88,7 +88,8 @@ fn a_budget_is_changed_while_jobs_run_and_comes_into_force_as_they_give_back() {
     iteration(&job, Bytes::kib(1500), Duration::ZERO);
 }
 
-/// Two jobs that take turns, as one who watches sees them; without a terminal one picture is printed.
+/// Two jobs that take turns, as one who watches sees them; without a terminal one picture is
+/// printed.
 #[test]
 fn top_shows_rates_and_waves() {
     let broker = Broker::host("4MiB", &[]);

@@ -20,8 +20,8 @@ fn recorded_jobs_share_host_memory_in_one_process_and_in_three() {
     for options in [&["--device", "host"][..], &["--processes"]] {
         let outcome = replayed(&[&["-n", "10"], options].concat());
         let budget = outcome["budget_bytes"].as_u64().unwrap();
-        // More than one of them takes, and no more than the budget, by the kernel's count where they are
-        // processes.
+        // More than one of them takes, and no more than the budget, by the kernel's count where
+        // they are processes.
         let held = outcome["peak_held_bytes"].as_u64().unwrap();
         assert!(held > 60 << 20 && held <= budget, "{outcome}");
         assert_eq!(outcome["mismatches"], 0, "{outcome}");
@@ -39,8 +39,8 @@ fn recorded_jobs_share_host_memory_in_one_process_and_in_three() {
     }
 }
 
-/// A process of one of the jobs is killed: the others do their iterations, and the replay says what has
-/// happened.
+/// A process of one of the jobs is killed: the others do their iterations, and the replay says what
+/// has happened.
 #[test]
 fn a_job_that_is_killed_is_said_to_be() {
     let mut replay = zico()

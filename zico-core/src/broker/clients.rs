@@ -8,7 +8,8 @@ use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::units::Ticks;
 
-/// A client of a broker: a process that has jobs, a connection. No two of a broker ever have the same.
+/// A client of a broker: a process that has jobs, a connection. No two of a broker ever have the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client(u64);
 
@@ -20,8 +21,8 @@ impl Client {
     }
 }
 
-/// What a client is to be told. Each thing once, however long it does not listen: it takes no more memory
-/// than there are regions.
+/// What a client is to be told. Each thing once, however long it does not listen: it takes no more
+/// memory than there are regions.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) user: u32,
@@ -53,8 +54,9 @@ impl State {
 impl<S: Store> Broker<S> {
     /// A client of a user has come. It has no job yet.
     ///
-    /// Users are told apart by number. Memory that has been leased to a job of one is given back to the device
-    /// before a job of another gets any: what is in it stays among the processes of its user.
+    /// Users are told apart by number. Memory that has been leased to a job of one is given back to
+    /// the device before a job of another gets any: what is in it stays among the processes of its
+    /// user.
     pub fn connect(&mut self, user: u32) -> Client {
         self.has_users |= self.user.replace(user).is_some_and(|other| other != user);
         let client = self.next;
@@ -79,8 +81,8 @@ impl<S: Store> Broker<S> {
         self.keys(client).into_iter().map(JobId).collect()
     }
 
-    /// Whether something of the broker's is charged to a client, or mapped in it: while so, and as long as
-    /// it is not [gone](Self::gone), it has to be known.
+    /// Whether something of the broker's is charged to a client, or mapped in it: while so, and as
+    /// long as it is not [gone](Self::gone), it has to be known.
     #[must_use]
     pub fn holds(&self, client: Client) -> bool {
         self.seats.values().any(|seat| seat.client == client)
@@ -93,8 +95,8 @@ impl<S: Store> Broker<S> {
     }
 
     /// A client has hung up, died, or is not listened to any more. Its jobs leave: nobody waits for
-    /// them. What they held stays charged, and nobody gets it, until the client is [gone](Self::gone):
-    /// something of it may still run.
+    /// them. What they held stays charged, and nobody gets it, until the client is
+    /// [gone](Self::gone): something of it may still run.
     pub fn cut_off(&mut self, client: Client, now: Ticks) {
         let Some(state) = self.clients.get_mut(&client) else { return };
         if core::mem::replace(&mut state.is_cut_off, true) {
@@ -115,8 +117,8 @@ impl<S: Store> Broker<S> {
         self.pump();
     }
 
-    /// It is proven that nothing of a client runs or is mapped any more, neither on a processor nor on
-    /// the device: what it held is free.
+    /// It is proven that nothing of a client runs or is mapped any more, neither on a processor nor
+    /// on the device: what it held is free.
     pub fn gone(&mut self, client: Client, now: Ticks) {
         self.cut_off(client, now);
         for job in self.keys(client) {

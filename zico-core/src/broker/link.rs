@@ -9,12 +9,13 @@ use crate::types::units::Bytes;
 
 /// A client's way to its broker: carries requests there, in the order in which they are made.
 ///
-/// A pool whose books are at a broker ([`Pool::connect`](crate::Pool::connect)) has one. Calls may come from
-/// several threads at once.
+/// A pool whose books are at a broker ([`Pool::connect`](crate::Pool::connect)) has one. Calls may
+/// come from several threads at once.
 pub trait Link<D: Device>: Send + Sync {
-    /// Sends a request that [asks](Request::asks), and waits for the reply. `heard` is called with it before any
-    /// later reply is heard by another thread, and before there is another connection: so what replies change
-    /// here is changed in the order in which the broker has given them.
+    /// Sends a request that [asks](Request::asks), and waits for the reply. `heard` is called with
+    /// it before any later reply is heard by another thread, and before there is another
+    /// connection: so what replies change here is changed in the order in which the broker has
+    /// given them.
     ///
     /// # Errors
     /// If the broker cannot be reached.
@@ -33,8 +34,8 @@ pub trait Link<D: Device>: Send + Sync {
         self.ask_in_order(job, request, &mut |_| {})
     }
 
-    /// Sends a request that does not ask. One that cannot be sent any more is of no use to anybody: a broker
-    /// that has lost a client takes back all it had.
+    /// Sends a request that does not ask. One that cannot be sent any more is of no use to anybody:
+    /// a broker that has lost a client takes back all it had.
     fn tell(&self, job: Option<JobId>, request: Request);
 
     /// A handle of the memory of a region that a lease has just been granted of, and of which this
@@ -44,13 +45,13 @@ pub trait Link<D: Device>: Send + Sync {
     /// If the broker cannot be reached, or the device refuses.
     fn memory(&self, region: u32) -> Result<D::Memory, Fetch<D::Error>>;
 
-    /// The pulse of a job that has just joined, where the broker sees it. It is the job's until that has
-    /// [departed](Request::Departed).
+    /// The pulse of a job that has just joined, where the broker sees it. It is the job's until
+    /// that has [departed](Request::Departed).
     fn pulse(&self, job: JobId) -> &'static Pulse;
 
-    /// Makes a new connection in the place of one that is broken, and has `offer` tell the new broker what this
-    /// process holds, before anybody else can ask it anything. Whether there is a connection. It may take as
-    /// long as the link's owner thinks fit.
+    /// Makes a new connection in the place of one that is broken, and has `offer` tell the new
+    /// broker what this process holds, before anybody else can ask it anything. Whether there is a
+    /// connection. It may take as long as the link's owner thinks fit.
     ///
     /// A link that cannot says no.
     fn reconnect(

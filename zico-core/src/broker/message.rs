@@ -1,7 +1,7 @@
 //! What a job's process asks the broker for, and what it is told.
 //!
-//! Each request and reply stands for one call of the ledger. How they travel, and as which bytes, is
-//! the business of who carries them ([`Link`](crate::broker::Link)).
+//! Each request and reply stands for one call of the ledger. How they travel, and as which bytes,
+//! is the business of who carries them ([`Link`](crate::broker::Link)).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,8 +19,8 @@ use crate::types::want::{Told, Want};
 
 /// What a job's process tells or asks the broker.
 ///
-/// Those that [ask](Self::asks) are answered with one [`Reply`]; the others are not. All of one client
-/// are to arrive in the order in which they were sent.
+/// Those that [ask](Self::asks) are answered with one [`Reply`]; the others are not. All of one
+/// client are to arrive in the order in which they were sent.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,8 +59,8 @@ pub enum Request {
     },
     /// Pages are to be backed: [`Reply::Granted`] or [`Reply::Refused`].
     Lease(Lease),
-    /// How far the device has come with the work order of the last lease: in order, so many mappings
-    /// that had to go have gone, and so many regions have been mapped.
+    /// How far the device has come with the work order of the last lease: in order, so many
+    /// mappings that had to go have gone, and so many regions have been mapped.
     Settle {
         /// Mappings that have gone.
         unmapped: u32,
@@ -104,7 +104,8 @@ pub enum Request {
     Budget,
     /// The client has no mapping of a region's memory any more, nor a handle of it.
     Released(u32),
-    /// A job goes on at a new broker, under the number that it had at the one before: [`Reply::Joined`].
+    /// A job goes on at a new broker, under the number that it had at the one before:
+    /// [`Reply::Joined`].
     Rejoin(JobId, JobConfig),
     /// What such a job has: [`Reply::Whether`]. Not, if somebody else has some of it.
     Offer(Vec<Offered>),
@@ -112,8 +113,8 @@ pub enum Request {
     Resume {
         /// It does.
         runs: bool,
-        /// What it is expected to take at most, in regions beside what persists, if that was known when it
-        /// began.
+        /// What it is expected to take at most, in regions beside what persists, if that was known
+        /// when it began.
         claim: Option<u32>,
     },
 }
@@ -221,8 +222,9 @@ pub enum Reply {
     },
     /// It has not: the client, or the broker, has as many jobs as it may have.
     TooManyJobs(u32),
-    /// To [`Request::Begin`]. With what the iteration is expected to take at most, in regions beside what
-    /// persists, if that is known: for [another broker](Request::Resume), if it comes to that.
+    /// To [`Request::Begin`]. With what the iteration is expected to take at most, in regions
+    /// beside what persists, if that is known: for [another broker](Request::Resume), if it comes
+    /// to that.
     Begun(Result<Begin, BeginError>, Option<u32>),
     /// To [`Request::End`].
     Ended(Result<(), NotRunning>),
@@ -248,16 +250,18 @@ pub enum Reply {
     NoBudget(BudgetError),
 }
 
-/// The client's part of a work order: what its device has to do for a lease, in this order. It is to be
-/// [settled](Request::Settle), unless there is nothing in it.
+/// The client's part of a work order: what its device has to do for a lease, in this order. It is
+/// to be [settled](Request::Settle), unless there is nothing in it.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Pages of the job that are to be unmapped: the lifetime of the arena, the page.
     pub unmap: Vec<(Lifetime, u64)>,
-    /// Pages of the arena that the lease is for, and the region to be mapped there, by rising pages.
+    /// Pages of the arena that the lease is for, and the region to be mapped there, by rising
+    /// pages.
     pub map: Vec<(u64, u32)>,
-    /// Pages of the same arena that are leased as well, since the job is about to need them. They are mapped.
+    /// Pages of the same arena that are leased as well, since the job is about to need them. They
+    /// are mapped.
     pub ahead: Vec<u64>,
 }
 
@@ -296,10 +300,10 @@ pub struct Outline {
 pub enum Notice {
     /// Something has changed that a waiting job may have waited for.
     Changed,
-    /// Somebody waits, or nobody does any more: while somebody does, what has been given back is to be
-    /// fenced, and what the device completes is to be told, without delay.
+    /// Somebody waits, or nobody does any more: while somebody does, what has been given back is to
+    /// be fenced, and what the device completes is to be told, without delay.
     Pressure(bool),
-    /// The memory of a region is to go: its mappings are to be taken away and the handle dropped, which
-    /// is to be [told](Request::Released).
+    /// The memory of a region is to go: its mappings are to be taken away and the handle dropped,
+    /// which is to be [told](Request::Released).
     Release(u32),
 }

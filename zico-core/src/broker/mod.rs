@@ -1,14 +1,14 @@
-//! The pool's books for jobs of several processes, as a state machine: requests of clients in, replies
-//! and notices out.
+//! The pool's books for jobs of several processes, as a state machine: requests of clients in,
+//! replies and notices out.
 //!
-//! A [`Broker`] owns the ledger and the physical memory, and maps none of it. Each client is a process that
-//! has a device of its own; what its jobs ask for it sends as [`Request`]s, and what the ledger answers comes
-//! back as [`Reply`]s. The client's device does the mapping. The broker has no socket, no clock and no
-//! thread; whoever has them calls it.
+//! A [`Broker`] owns the ledger and the physical memory, and maps none of it. Each client is a
+//! process that has a device of its own; what its jobs ask for it sends as [`Request`]s, and what
+//! the ledger answers comes back as [`Reply`]s. The client's device does the mapping. The broker
+//! has no socket, no clock and no thread; whoever has them calls it.
 //!
 //! What a client says of its own jobs is checked for what the books need: a request that no correct
-//! client makes is a [`Violation`], after which the client is to be cut off. A client that has been cut off, or
-//! has died, keeps what it held charged until it is [proven gone](Broker::gone).
+//! client makes is a [`Violation`], after which the client is to be cut off. A client that has been
+//! cut off, or has died, keeps what it held charged until it is [proven gone](Broker::gone).
 
 mod clients;
 mod link;
@@ -48,7 +48,8 @@ pub trait Store {
     /// Gives the memory of a region back.
     ///
     /// # Errors
-    /// If the device refuses, and why. The memory is still there then, and this is called again later.
+    /// If the device refuses, and why. The memory is still there then, and this is called again
+    /// later.
     fn destroy(&mut self, region: u32) -> Result<(), Arc<str>>;
 }
 
@@ -93,8 +94,8 @@ pub struct Broker<S> {
     /// Addresses of jobs that have left, which are to be cleared up when their client has done so.
     departed: Vec<Departed>,
     pressure: bool,
-    /// The user of the last client that has come, and whether all have been of one: else some memory may be
-    /// another one's.
+    /// The user of the last client that has come, and whether all have been of one: else some
+    /// memory may be another one's.
     user: Option<u32>,
     has_users: bool,
     /// Clients of the broker before this one have yet to say what they have: nobody gets anything.
@@ -170,8 +171,8 @@ impl<S: Store> Broker<S> {
         self.ledger.budget_status()
     }
 
-    /// Changes the budget, as [`Pool::set_budget`](crate::Pool::set_budget). Memory goes back as clients
-    /// release it.
+    /// Changes the budget, as [`Pool::set_budget`](crate::Pool::set_budget). Memory goes back as
+    /// clients release it.
     ///
     /// # Errors
     /// If the budget cannot be; nothing has changed then.
@@ -182,23 +183,23 @@ impl<S: Store> Broker<S> {
         Ok(self.budget_status())
     }
 
-    /// Takes over what a job's pulse says. To be called for all jobs before a request is handled: policies
-    /// see each job at its own progress.
+    /// Takes over what a job's pulse says. To be called for all jobs before a request is handled:
+    /// policies see each job at its own progress.
     pub fn observe(&mut self, job: JobId, read: Reading) {
         if let Some(pulse) = self.ledger.pulse(job.0) {
             pulse.take(read);
         }
     }
 
-    /// The progress from which on a job's client is to [tell](Request::Reached) that it has come so far:
-    /// to be put into the job's pulse after a request has been handled.
+    /// The progress from which on a job's client is to [tell](Request::Reached) that it has come so
+    /// far: to be put into the job's pulse after a request has been handled.
     #[must_use]
     pub fn watched(&self, job: JobId) -> Progress {
         self.ledger.pulse(job.0).map_or(Progress::MAX, Pulse::watched)
     }
 
-    /// Looks at the jobs that others wait for. To be called now and then while somebody waits: that others
-    /// lose patience with a job that does nothing is seen here only.
+    /// Looks at the jobs that others wait for. To be called now and then while somebody waits: that
+    /// others lose patience with a job that does nothing is seen here only.
     pub fn look(&mut self, now: Ticks) {
         self.ledger.look(now);
         self.pump();

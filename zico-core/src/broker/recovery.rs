@@ -1,7 +1,8 @@
-//! A broker that takes the place of one that has ended: its clients go on with what they hold, and tell it.
+//! A broker that takes the place of one that has ended: its clients go on with what they hold, and
+//! tell it.
 //!
-//! Until all of them have done so, or are gone, nothing is leased and nothing starts: what is not known
-//! to be somebody's might be.
+//! Until all of them have done so, or are gone, nothing is leased and nothing starts: what is not
+//! known to be somebody's might be.
 
 use super::clients::Client;
 use super::message::{Offered, Reply, Usage};
@@ -14,14 +15,14 @@ use crate::types::units::Ticks;
 use crate::types::zone::Zone;
 
 impl<S: Store> Broker<S> {
-    /// Jobs that join are numbered from here on, if none has joined yet. A job keeps its number at the broker
-    /// that comes after this one, so no two brokers may give the same ones.
+    /// Jobs that join are numbered from here on, if none has joined yet. A job keeps its number at
+    /// the broker that comes after this one, so no two brokers may give the same ones.
     pub fn number_jobs_from(&mut self, first: u64) {
         self.ledger.reserve_key(first);
     }
 
-    /// There was a broker before this one, whose clients may still hold memory. To be called before any
-    /// connects.
+    /// There was a broker before this one, whose clients may still hold memory. To be called before
+    /// any connects.
     pub fn await_clients(&mut self) {
         self.is_recovering = true;
     }

@@ -73,8 +73,8 @@ impl fmt::Display for Violation {
 impl core::error::Error for Violation {}
 
 impl<S: Store> Broker<S> {
-    /// Handles one request of a client, about one of its jobs unless it is of the pool. The reply, if the
-    /// request [asks](Request::asks) for one.
+    /// Handles one request of a client, about one of its jobs unless it is of the pool. The reply,
+    /// if the request [asks](Request::asks) for one.
     ///
     /// # Errors
     /// If no correct client makes this request.
@@ -313,8 +313,8 @@ impl<S: Store> Broker<S> {
         Ok(Reply::Granted(for_client))
     }
 
-    /// What a lease asks for without what has been leased ahead: another thread of the client has had that
-    /// answer meanwhile.
+    /// What a lease asks for without what has been leased ahead: another thread of the client has
+    /// had that answer meanwhile.
     fn without_ahead(&mut self, job: JobKey, mut lease: Lease) -> Lease {
         if let Some(seat) = self.seats.get_mut(&job)
             && Zone::from(lease.lifetime) == Zone::Iteration

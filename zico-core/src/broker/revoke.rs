@@ -1,4 +1,5 @@
-//! Memory that goes back to the device: first from the addresses of all clients, then from the broker.
+//! Memory that goes back to the device: first from the addresses of all clients, then from the
+//! broker.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -18,8 +19,8 @@ pub(super) fn number(region: usize) -> u32 {
 }
 
 impl<S: Store> Broker<S> {
-    /// Gives memory that is nobody's back to the device until no more than `target` bytes are held, as far
-    /// as clients release it. Those that have it mapped are [told](super::Notice::Release).
+    /// Gives memory that is nobody's back to the device until no more than `target` bytes are held,
+    /// as far as clients release it. Those that have it mapped are [told](super::Notice::Release).
     pub fn trim(&mut self, target: Bytes) {
         let target = target.value() / self.region.value().max(1);
         self.give_up_while(Excess::Above(usize::try_from(target).unwrap_or(usize::MAX)));

@@ -42,8 +42,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Whether the job was refused while it had something that it has not asked for, which it has given back
-    /// now.
+    /// Whether the job was refused while it had something that it has not asked for, which it has
+    /// given back now.
     fn has_given_ahead(&self, job: JobKey, granted: &Result<WorkOrder, Refused>) -> bool {
         let is_denied = matches!(granted, Err(Refused::Denied(_)));
         is_denied && self.remote().is_some_and(|remote| remote.give_ahead(job))
@@ -67,8 +67,8 @@ impl<D: Device> Shared<D> {
         if is_known {
             return result.map(|()| true);
         }
-        // What has gone wrong over a connection that is no more is tried again over the new one, whose
-        // broker has been told how things stood before.
+        // What has gone wrong over a connection that is no more is tried again over the new one,
+        // whose broker has been told how things stood before.
         self.undo(job, zone, order, &done).map_err(AllocError::Device)?;
         self.remote().into_iter().for_each(|remote| remote.decline(job));
         Ok(false)

@@ -2,15 +2,16 @@
 //!
 //! **Without any mark** ([`AutoJob::new`]). Until a period is known, all that the job does is one
 //! iteration, which begins when its setup is over: with the first allocation that is not said to
-//! persist, or, where lifetimes are learned, with the first one after something has been freed. From
-//! then on an iteration ends and the next one asks to begin before the allocation with which one is
-//! seen to begin. Where it may not begin yet, that allocation is refused as busy. What the job holds
-//! meanwhile others cannot have, so that should be little: an iteration has not ended while more than
-//! a little of its memory is held.
+//! persist, or, where lifetimes are learned, with the first one after something has been freed.
+//! From then on an iteration ends and the next one asks to begin before the allocation with which
+//! one is seen to begin. Where it may not begin yet, that allocation is refused as busy. What the
+//! job holds meanwhile others cannot have, so that should be little: an iteration has not ended
+//! while more than a little of its memory is held.
 //!
-//! When the sequence stops repeating, the iteration that runs goes on until a period is known again,
-//! and it may need whatever there is, as far as those of other jobs can still finish. Where it stops
-//! at the end of a period, that is still the end of an iteration: another kind of iteration follows.
+//! When the sequence stops repeating, the iteration that runs goes on until a period is known
+//! again, and it may need whatever there is, as far as those of other jobs can still finish. Where
+//! it stops at the end of a period, that is still the end of an iteration: another kind of
+//! iteration follows.
 //!
 //! **With marks of phases** ([`AutoJob::with_phases`]). An iteration ends with a mark, if it is one
 //! with which a cycle of phases ends ([`learn::phases`](crate::learn::phases)); the next one begins
@@ -133,8 +134,8 @@ impl<D: Device> AutoJob<D> {
         self.job
     }
 
-    /// How sure it is where the job's iterations begin. None while that is unknown. Where the caller
-    /// marks phases, the period is counted in them.
+    /// How sure it is where the job's iterations begin. None while that is unknown. Where the
+    /// caller marks phases, the period is counted in them.
     #[must_use]
     pub fn detected(&self) -> Option<Detected> {
         match &self.marker.lock().source {

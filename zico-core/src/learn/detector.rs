@@ -5,8 +5,9 @@
 //! adjacent segment of more than about 100 operations that is repeated). It is found as it comes
 //! about, in O(1) for each allocation and bounded memory:
 //!
-//! 1. The last [`HASH_WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash stood
-//!    before tells a candidate: the distance, or the smallest multiple of it that is long enough.
+//! 1. The last [`HASH_WINDOW`] sizes have a rolling hash (Karp and Rabin). Where the same hash
+//!    stood before tells a candidate: the distance, or the smallest multiple of it that is long
+//!    enough.
 //! 2. Each further allocation has to have the size of the one a period ago. A candidate that has
 //!    held for a whole period is believed if as much is live as was then: layers of a network
 //!    repeat as well, but each keeps something. If the period's half or third and so on holds as
@@ -50,8 +51,8 @@ struct Candidate {
 
 /// Finds the iterations of a job in the sizes of its allocations, as they come.
 ///
-/// An [`AutoJob`](crate::AutoJob) has one of its own. By itself it is for recordings of jobs that did
-/// not mark their iterations.
+/// An [`AutoJob`](crate::AutoJob) has one of its own. By itself it is for recordings of jobs that
+/// did not mark their iterations.
 ///
 /// ```
 /// # use zico_core::{Bytes, Detector};

@@ -84,8 +84,8 @@ impl Ledger {
         Some(profile.claim().value())
     }
 
-    /// A job has told all that it has, and whether an iteration runs: from there on it is noted what that
-    /// takes, and nothing is learned from the part of it that is seen.
+    /// A job has told all that it has, and whether an iteration runs: from there on it is noted
+    /// what that takes, and nothing is learned from the part of it that is seen.
     pub(crate) fn resume(&mut self, job: JobKey, runs: bool, claim: Option<u32>, now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         if runs && !account.is_running() {

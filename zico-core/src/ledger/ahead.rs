@@ -1,9 +1,9 @@
 //! Pages that a job is about to need, leased before it asks for them.
 //!
-//! For whom a question costs more than its answer: a job whose books are at a broker. It gets only what is
-//! mapped at its pages already and is nobody's, or its own that the device has yet to pass; no more than
-//! its profile says that it will hold; and nothing while anybody waits. What it does not come to use it
-//! gives back.
+//! For whom a question costs more than its answer: a job whose books are at a broker. It gets only
+//! what is mapped at its pages already and is nobody's, or its own that the device has yet to pass;
+//! no more than its profile says that it will hold; and nothing while anybody waits. What it does
+//! not come to use it gives back.
 
 use alloc::vec::Vec;
 
@@ -17,8 +17,8 @@ use crate::types::want::{Growth, Told, Want};
 use crate::types::zone::Zone;
 
 impl Ledger {
-    /// Leases pages of an iteration's arena that the job's iterations have used at this time or a little later,
-    /// first those after `after`. Which. O(1).
+    /// Leases pages of an iteration's arena that the job's iterations have used at this time or a
+    /// little later, first those after `after`. Which. O(1).
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
         let mut backings = self.about_to_be_used(job, after);
         let regions = |backings: &Vec<Backing>| u32::try_from(backings.len()).unwrap_or(u32::MAX);
@@ -37,8 +37,8 @@ impl Ledger {
         want.pages
     }
 
-    /// How many regions more its profile says that the running iteration will hold at a time. None while
-    /// anybody waits.
+    /// How many regions more its profile says that the running iteration will hold at a time. None
+    /// while anybody waits.
     fn may_take_ahead(&self, job: JobKey) -> u32 {
         let Some(account) = self.accounts.get(&job) else { return 0 };
         let promised = account.promised().filter(|_| account.is_running() && !self.has_waiting());

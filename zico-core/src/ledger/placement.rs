@@ -93,9 +93,10 @@ impl Chosen {
 type Missing = (u64, u64);
 
 impl Ledger {
-    /// Chooses a region for each page. How many pages are left without one: none if there are enough
-    /// that can be had without waiting on the host. O(pages) where all are mapped, else O((pages + 64) log pages) for each of at most
-    /// 64 sorts of pages that are in use at different times: no matter how many regions there are.
+    /// Chooses a region for each page. How many pages are left without one: none if there are
+    /// enough that can be had without waiting on the host. O(pages) where all are mapped, else
+    /// O((pages + 64) log pages) for each of at most 64 sorts of pages that are in use at different
+    /// times: no matter how many regions there are.
     pub(super) fn choose(
         &mut self,
         job: JobKey,

@@ -1,7 +1,7 @@
 //! Users who do not trust each other: what one has written into memory no other one is to read.
 //!
-//! A region that has been created for a user's job goes to jobs of that user only, whose mappings of it
-//! stay. For another user's job its memory is given back to the device, and made anew.
+//! A region that has been created for a user's job goes to jobs of that user only, whose mappings
+//! of it stay. For another user's job its memory is given back to the device, and made anew.
 
 use alloc::vec::Vec;
 
@@ -16,8 +16,9 @@ impl Ledger {
         self.accounts.get(&job).map_or(0, |account| account.user)
     }
 
-    /// The regions whose memory is to be given back so that a job can have what it asks for: it could, but
-    /// for that they were another user's. None if waiting helps, or nothing does. O(regions).
+    /// The regions whose memory is to be given back so that a job can have what it asks for: it
+    /// could, but for that they were another user's. None if waiting helps, or nothing does.
+    /// O(regions).
     pub(crate) fn wanted_of_others(&mut self, job: JobKey, want: &Want, last: bool) -> Vec<usize> {
         if self.refuses(job, want.demand()).is_some()
             || !(last || self.may_have(job, want.growth()))

@@ -26,8 +26,8 @@ pub(crate) type JobKey = u64;
 pub struct JobId(pub(crate) JobKey);
 
 impl JobId {
-    /// The job of this number, as it is displayed: what a person or another process has written down. It
-    /// need not be there.
+    /// The job of this number, as it is displayed: what a person or another process has written
+    /// down. It need not be there.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number)

@@ -58,8 +58,8 @@ pub(crate) const SORTS_OF_PAGES: usize = 64;
 
 // A broker.
 
-/// Regions that a job's process may get with a lease beside those that it asks for. More saves questions, and
-/// holds more that may not be used. Measured: docs/benchmarks.md.
+/// Regions that a job's process may get with a lease beside those that it asks for. More saves
+/// questions, and holds more that may not be used. Measured: docs/benchmarks.md.
 pub(crate) const REGIONS_AHEAD: usize = 16;
 /// Pages that are looked at for them. Chosen: it takes less time than a message.
 pub(crate) const PAGES_LOOKED_AHEAD: usize = 1024;
@@ -178,6 +178,6 @@ pub(crate) const HASH_PLACES: usize = 1 << 15;
 /// Part of what is live: as much is live as a period ago if the difference is less. Something small
 /// may be kept in each iteration. Chosen.
 pub(crate) const SAME_LIVE_PART: u64 = 512;
-/// Phases of an iteration of a job that marks phases: a longer cycle is not looked for, and each mark ends
-/// an iteration. Chosen: five steps of a critic and one of a generator, and two to spare.
+/// Phases of an iteration of a job that marks phases: a longer cycle is not looked for, and each
+/// mark ends an iteration. Chosen: five steps of a critic and one of a generator, and two to spare.
 pub(crate) const LONGEST_CYCLE: usize = 8;

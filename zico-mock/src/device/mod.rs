@@ -224,8 +224,8 @@ impl MockDevice {
         self.lock().space.usage()
     }
 
-    /// One more handle of a piece of memory, as another process has it that was sent a descriptor: the memory
-    /// is there until all handles have been destroyed.
+    /// One more handle of a piece of memory, as another process has it that was sent a descriptor:
+    /// the memory is there until all handles have been destroyed.
     ///
     /// # Errors
     /// If there is no such memory here.

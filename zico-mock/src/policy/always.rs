@@ -2,11 +2,12 @@ use zico_core::policy::{Policy, Verdict, View};
 
 /// Each iteration starts when its job asks.
 ///
-/// With a [cap](zico_core::JobConfig::cap) for each job, and caps that together come to no more than
-/// the budget, this is a static partition: what MPS's per-client memory limits and MIG's instances
-/// come to (NVIDIA). What a job does not use of its share nobody else gets, and a job whose peak is
-/// larger runs out of memory ([`AllocError::BeyondCap`](zico_core::AllocError::BeyondCap)): the budget
-/// has to be the sum of the peaks. Profiles do not matter.
+/// With a [cap](zico_core::JobConfig::cap) for each job, and caps that together come to no more
+/// than the budget, this is a static partition: what MPS's per-client memory limits and MIG's
+/// instances come to (NVIDIA). What a job does not use of its share nobody else gets, and a job
+/// whose peak is larger runs out of memory
+/// ([`AllocError::BeyondCap`](zico_core::AllocError::BeyondCap)): the budget has to be the sum of
+/// the peaks. Profiles do not matter.
 ///
 /// Without caps jobs share all memory with nothing but the pool's own rules between them: an
 /// iteration stalls whenever what it asks for could leave every job waiting.

@@ -1,14 +1,14 @@
 use zico_core::policy::{Policy, Verdict, View};
 use zico_core::{Regions, Ticks};
 
-/// Start if all that may still come fits at once: the candidate's peak beside the largest demand that
-/// each running iteration has from here to its end.
+/// Start if all that may still come fits at once: the candidate's peak beside the largest demand
+/// that each running iteration has from here to its end.
 ///
-/// Salus's safety condition with what is still ahead of an iteration in place of its peak. As long as
-/// iterations keep to their profiles no pace and no interleaving makes one stall: the counterpart of
-/// [`TimeShift`](zico_core::policy::TimeShift), which trusts that the iterations keep their pace as well. The
-/// waves' falling flanks are used, their rising ones are not. An iteration that nothing is known of
-/// runs alone.
+/// Salus's safety condition with what is still ahead of an iteration in place of its peak. As long
+/// as iterations keep to their profiles no pace and no interleaving makes one stall: the
+/// counterpart of [`TimeShift`](zico_core::policy::TimeShift), which trusts that the iterations
+/// keep their pace as well. The waves' falling flanks are used, their rising ones are not. An
+/// iteration that nothing is known of runs alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conservative;
 

@@ -13,31 +13,33 @@ pub enum Order {
     /// that; here it is an estimate: the time that the job's iterations have taken, times what it
     /// keeps and the mean demand of its profile.
     Fair,
-    /// That of the job with the shortest remaining time: the iterations that it still has to do, times
-    /// the length of its profile. A job of which no profile is known, or which has done all that it
-    /// was to do, goes last. A running iteration is not interrupted.
+    /// That of the job with the shortest remaining time: the iterations that it still has to do,
+    /// times the length of its profile. A job of which no profile is known, or which has done all
+    /// that it was to do, goes last. A running iteration is not interrupted.
     Srtf {
         /// How many iterations each of the jobs is to do.
         iterations: u64,
     },
 }
 
-/// Jobs take turns in lanes: parts of the memory that iterations use, one iteration at a time in each.
+/// Jobs take turns in lanes: parts of the memory that iterations use, one iteration at a time in
+/// each.
 ///
 /// Salus (Yu and Chowdhury, MLSys 2020; the lane manager of `SymbioticLab/Salus`). With P the
 /// persistent memory of a job and E the peak of its iterations beside that, the safety condition is
-/// *sum of all P + sum over lanes of the largest E in each <= budget*. Each job in turn, in the order
-/// in which they joined, gets a lane of its own if there is room for it; else the smallest lane that
-/// it fits in; else the largest lane, if there is room to make it larger. Lanes are laid out anew at each
-/// decision, from the jobs as they are: a job that leaves takes its lane along, and nothing is kept.
+/// *sum of all P + sum over lanes of the largest E in each <= budget*. Each job in turn, in the
+/// order in which they joined, gets a lane of its own if there is room for it; else the smallest
+/// lane that it fits in; else the largest lane, if there is room to make it larger. Lanes are laid
+/// out anew at each decision, from the jobs as they are: a job that leaves takes its lane along,
+/// and nothing is kept.
 ///
-/// Two iterations of one lane do not run at once, until the first has been at its peak and falls from
-/// it (Salus releases the lane early when the slope of the use turns negative at 0.9 of the estimate
-/// or more; here the profile tells where that is). What the second one then needs before the first has
-/// given it up it waits for.
+/// Two iterations of one lane do not run at once, until the first has been at its peak and falls
+/// from it (Salus releases the lane early when the slope of the use turns negative at 0.9 of the
+/// estimate or more; here the profile tells where that is). What the second one then needs before
+/// the first has given it up it waits for.
 ///
-/// A job for which there is no lane, and a first iteration, run alone: Salus keeps such a job waiting
-/// until another one leaves, which may be never.
+/// A job for which there is no lane, and a first iteration, run alone: Salus keeps such a job
+/// waiting until another one leaves, which may be never.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     order: Order,
@@ -174,8 +176,8 @@ mod tests {
         (lanes.lanes.iter().map(|size| size.value()).collect(), lanes.placed)
     }
 
-    /// Salus's safety condition: sum of P + sum over lanes of the largest E <= C. Two jobs that each
-    /// hold half of what both need and wait for the other half cannot come about.
+    /// Salus's safety condition: sum of P + sum over lanes of the largest E <= C. Two jobs that
+    /// each hold half of what both need and wait for the other half cannot come about.
     #[test]
     fn salus_safety_condition() {
         let jobs = [job(1, 5), job(1, 5)];

@@ -1,7 +1,7 @@
 //! Policies to compare with: the baselines of the literature, and what is common practice.
 //!
-//! zico itself decides by [`TimeShift`](zico_core::policy::TimeShift). These are what its figures are
-//! held against in [replays](crate::replay); any of them can be given to a pool as well
+//! zico itself decides by [`TimeShift`](zico_core::policy::TimeShift). These are what its figures
+//! are held against in [replays](crate::replay); any of them can be given to a pool as well
 //! ([`PoolConfig::policy`](zico_core::PoolConfig::policy)).
 //!
 //! | policy | starts an iteration | from |

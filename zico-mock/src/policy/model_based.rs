@@ -7,15 +7,16 @@ const GRAIN: Ticks = Ticks::micros(500);
 /// The most samples of one iteration, so that a decision stays short however long iterations are.
 const SAMPLES: u64 = 1000;
 
-/// Zico as published: start if, from where the other iteration is now, own and other samples fit one
-/// by one up to the end of either.
+/// Zico as published: start if, from where the other iteration is now, own and other samples fit
+/// one by one up to the end of either.
 ///
-/// Zico (Lim et al., ATC 2021, section 5 and its artifact's `coordinator`): both profiles are sampled
-/// every half a millisecond; the other's first sample at or past its present progress meets the
-/// candidate's first. If they do not fit the candidate waits for half a millisecond and looks again.
-/// What samples do not see (a peak between two of them) is not seen here either. Zico knows two jobs;
-/// with more, the samples of all that run are added up. A first iteration starts when all others are
-/// in their backward passes ("first alignment"), and nothing starts beside it; Zico lets it run alone.
+/// Zico (Lim et al., ATC 2021, section 5 and its artifact's `coordinator`): both profiles are
+/// sampled every half a millisecond; the other's first sample at or past its present progress meets
+/// the candidate's first. If they do not fit the candidate waits for half a millisecond and looks
+/// again. What samples do not see (a peak between two of them) is not seen here either. Zico knows
+/// two jobs; with more, the samples of all that run are added up. A first iteration starts when all
+/// others are in their backward passes ("first alignment"), and nothing starts beside it; Zico lets
+/// it run alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelBased;
 

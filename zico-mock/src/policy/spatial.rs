@@ -3,9 +3,9 @@ use zico_core::policy::{Policy, Verdict, View};
 
 /// Start if the peaks fit at once, else one at a time.
 ///
-/// "Spatial" sharing, a baseline in the artifact of Zico (Lim et al., ATC 2021; `coordinator`), where
-/// it is peak + peak <= budget for two jobs. For more: the sum of the peaks of all that would run.
-/// An iteration that nothing is known of runs alone.
+/// "Spatial" sharing, a baseline in the artifact of Zico (Lim et al., ATC 2021; `coordinator`),
+/// where it is peak + peak <= budget for two jobs. For more: the sum of the peaks of all that would
+/// run. An iteration that nothing is known of runs alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spatial;
 

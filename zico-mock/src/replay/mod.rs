@@ -59,14 +59,15 @@ pub struct ReplayConfig {
     pub hand_over: HandOver,
     /// How many iterations each job does at least.
     pub iterations: u64,
-    /// The jobs' configurations, in the order of the traces. A job without one gets the default. Names
-    /// are those of the traces.
+    /// The jobs' configurations, in the order of the traces. A job without one gets the default.
+    /// Names are those of the traces.
     pub jobs: Vec<JobConfig>,
     /// The jobs do not mark their iterations: the pool detects them.
     pub detect: bool,
     /// The pool may plan iterations that repeat.
     pub plans: bool,
-    /// Each job is a process of its own, and one broker has the books of all. A message takes no time.
+    /// Each job is a process of its own, and one broker has the books of all. A message takes no
+    /// time.
     pub processes: bool,
     /// The parameters of the simulated host and device.
     pub machine: Machine,
@@ -141,8 +142,8 @@ pub fn replay(
     replay_under(config.policy.policy(config.iterations), traces, config, progress)
 }
 
-/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is looked
-/// at while it decides. Without one each job has a pool of its own on the one device
+/// The same under any `policy`, whatever `config` says of it: one of your own, or one that is
+/// looked at while it decides. Without one each job has a pool of its own on the one device
 /// ([`PolicyKind::Unmanaged`]).
 ///
 /// # Errors

@@ -9,8 +9,8 @@ use crate::{MockBroker, MockClient, MockDevice, MockError};
 /// What a replay under no policy is called.
 pub(super) const UNMANAGED: &str = "unmanaged";
 
-/// One pool under a policy, or one for each job. Then each may take the whole device, nothing is handed
-/// over, and a job that finds the device taken gets the device's error.
+/// One pool under a policy, or one for each job. Then each may take the whole device, nothing is
+/// handed over, and a job that finds the device taken gets the device's error.
 pub(super) struct Pools {
     /// At least one.
     all: Vec<Pool<MockDevice>>,
@@ -104,8 +104,8 @@ impl Pools {
         Ok(())
     }
 
-    /// A job has left. What its own pool still holds goes back to the device, as the memory of a process
-    /// that has ended does; a pool that others share keeps it for them.
+    /// A job has left. What its own pool still holds goes back to the device, as the memory of a
+    /// process that has ended does; a pool that others share keeps it for them.
     pub(super) fn has_left(&self, job: usize) -> Result<(), MockError> {
         if !self.shared {
             self.all[job].poll()?;

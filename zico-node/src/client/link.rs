@@ -134,8 +134,8 @@ impl<D: Share> Offers<D> for Offering<'_, '_, D> {
     }
 }
 
-/// The pulse of a job for which there is no place: the broker lets in no more jobs than there are places,
-/// so none has it.
+/// The pulse of a job for which there is no place: the broker lets in no more jobs than there are
+/// places, so none has it.
 static NOBODYS: LazyLock<Pulse> = LazyLock::new(Pulse::new);
 
 impl<D: Share> Link<D> for NodeLink<D> {

@@ -46,7 +46,8 @@ pub enum ConnectError<E: std::error::Error + 'static> {
         /// Why.
         rejection: Rejection,
     },
-    /// The broker has hung up without a word, as it does where it is in a hurry: it serves as many as it may.
+    /// The broker has hung up without a word, as it does where it is in a hurry: it serves as many
+    /// as it may.
     #[error("the broker at {} has hung up: it may serve too many already", socket.display())]
     HungUp {
         /// The socket.
@@ -75,11 +76,11 @@ pub enum ConnectError<E: std::error::Error + 'static> {
 pub struct Client;
 
 impl Client {
-    /// Connects to the broker that serves at a socket: a pool on this process's own device, whose jobs share
-    /// the broker's budget with those of all other processes.
+    /// Connects to the broker that serves at a socket: a pool on this process's own device, whose
+    /// jobs share the broker's budget with those of all other processes.
     ///
-    /// A thread hears what the broker says unasked, and looks at the device's fences while somebody waits.
-    /// It ends with the pool.
+    /// A thread hears what the broker says unasked, and looks at the device's fences while somebody
+    /// waits. It ends with the pool.
     ///
     /// # Errors
     /// If nobody serves there, this process is not let in, or the device cannot be used.
@@ -90,9 +91,9 @@ impl Client {
         Self::open(device, socket, None)
     }
 
-    /// The same, and calls `probe` with each message before it is sent, and its number: 1, 2, 3 and so on. For
-    /// whoever counts what a job costs in messages, or tests what becomes of others when a process
-    /// ends between two of them.
+    /// The same, and calls `probe` with each message before it is sent, and its number: 1, 2, 3 and
+    /// so on. For whoever counts what a job costs in messages, or tests what becomes of others when
+    /// a process ends between two of them.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -160,8 +161,8 @@ impl Observer {
         &self.welcome.device
     }
 
-    /// Processes that, when this connected, had yet to tell what they hold from the broker before this one. As
-    /// long as there are any, nobody gets anything.
+    /// Processes that, when this connected, had yet to tell what they hold from the broker before
+    /// this one. As long as there are any, nobody gets anything.
     #[must_use]
     pub fn awaited_processes(&self) -> &[u32] {
         &self.welcome.awaits

@@ -1,5 +1,5 @@
-//! Pages for pulses. A pool's jobs point into its page for as long as they are there, so a page is never
-//! unmapped; the next pool of the process gets it.
+//! Pages for pulses. A pool's jobs point into its page for as long as they are there, so a page is
+//! never unmapped; the next pool of the process gets it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};

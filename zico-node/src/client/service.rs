@@ -1,7 +1,7 @@
 //! The thread that hears the broker.
 //!
-//! It passes on what the broker says, and while somebody waits for memory, in whatever process, it looks
-//! at this one's fences: what the device has completed here is told as soon as it has.
+//! It passes on what the broker says, and while somebody waits for memory, in whatever process, it
+//! looks at this one's fences: what the device has completed here is told as soon as it has.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub(super) fn start<D: Device + 'static>(
 ) -> Result<(), Errno> {
     let body = move || {
         let mut notices = Some(notices);
-        // The pool is kept only while it is needed: this thread must not be the last to have it for long.
+        // The pool is kept only while it is needed: this thread must not be the last to have it for
+        // long.
         while let Some(socket) = notices.take() {
             if serve(&pool, &wire, &socket) {
                 break;

@@ -1,7 +1,8 @@
 //! The socket to the broker, for several threads.
 //!
-//! Whoever asks has the socket until the answer has come. Whoever only tells never waits: what it says is
-//! queued, and goes as soon as nobody has the socket, always in the order in which it was said.
+//! Whoever asks has the socket until the answer has come. Whoever only tells never waits: what it
+//! says is queued, and goes as soon as nobody has the socket, always in the order in which it was
+//! said.
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -59,8 +60,8 @@ impl Wire {
         self.ask_with(up, &[], &mut |_| {}).map(|(down, _)| down)
     }
 
-    /// The same with descriptors, which go and come with the last packets. The answer is heard before any other
-    /// thread has one.
+    /// The same with descriptors, which go and come with the last packets. The answer is heard
+    /// before any other thread has one.
     pub(super) fn ask_with(
         &self,
         up: &Up,
@@ -100,7 +101,8 @@ impl Wire {
         self.flush();
     }
 
-    /// Sends what has been queued, as far as there is room and nobody else has the socket: then that one does.
+    /// Sends what has been queued, as far as there is room and nobody else has the socket: then
+    /// that one does.
     pub(super) fn flush(&self) {
         while !self.queue().is_empty() {
             let mut line = match self.line.try_lock() {
@@ -148,8 +150,8 @@ pub(super) struct NewLine<'a> {
 }
 
 impl Wire {
-    /// Connects anew, if the line is broken: `None` if it is not. What was told and has not been sent is
-    /// forgotten: the new broker is told how things stand.
+    /// Connects anew, if the line is broken: `None` if it is not. What was told and has not been
+    /// sent is forgotten: the new broker is told how things stand.
     pub(super) fn reconnect(&self, path: &Path) -> Result<Option<NewLine<'_>>, Errno> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         if !line.is_broken || self.is_childs() {
@@ -203,8 +205,8 @@ impl NewLine<'_> {
 }
 
 impl Drop for Wire {
-    /// What was told last is to arrive: the broker has this process's memory free only then. A broker that
-    /// does not read for so long finds out when the process ends.
+    /// What was told last is to arrive: the broker has this process's memory free only then. A
+    /// broker that does not read for so long finds out when the process ends.
     fn drop(&mut self) {
         for _ in 0..LAST_TRIES {
             self.flush();
@@ -269,8 +271,8 @@ impl Line {
         self.last_words().ok_or(BrokerError::Unreachable)
     }
 
-    /// What a broker has said before it hung up: it may have answered before it was asked, and what has gone
-    /// wrong with the socket since is reported once, before what has come.
+    /// What a broker has said before it hung up: it may have answered before it was asked, and what
+    /// has gone wrong with the socket since is reported once, before what has come.
     fn last_words(&mut self) -> Option<(Down, Vec<OwnedFd>)> {
         for _ in 0..2 {
             if let Ok(Some(packet)) = socket::receive(&self.socket, false) {

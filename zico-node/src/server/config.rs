@@ -8,13 +8,13 @@ use zico_core::{Bytes, PoolConfig, PoolError};
 
 /// When the device has nothing left of a process that has ended.
 pub trait Teardown {
-    /// Whether nothing of the process runs on the device any more, nor is mapped there. It ended so long ago.
-    /// If in doubt: no.
+    /// Whether nothing of the process runs on the device any more, nor is mapped there. It ended so
+    /// long ago. If in doubt: no.
     fn is_over(&mut self, process: u32, ended: Duration) -> bool;
 }
 
-/// A time after which a device has torn down what a process had. Nothing for host memory: its mappings have
-/// gone with the process.
+/// A time after which a device has torn down what a process had. Nothing for host memory: its
+/// mappings have gone with the process.
 impl Teardown for Duration {
     fn is_over(&mut self, _: u32, ended: Duration) -> bool {
         ended >= *self
@@ -82,8 +82,8 @@ pub enum ServerError {
         /// The most descriptors.
         limit: u64,
     },
-    /// The broker before this one has been killed, and its jobs hold memory in regions of another size, or more
-    /// than this budget.
+    /// The broker before this one has been killed, and its jobs hold memory in regions of another
+    /// size, or more than this budget.
     #[error(
         "jobs of the broker before this one still run, with regions of {region} under a budget of \
          {budget}: start with these (`zico budget` changes the budget later), or end the jobs"

@@ -1,5 +1,5 @@
-//! Which processes have jobs, in a file beside the socket: so that a broker that starts after one that has
-//! been killed knows for whom it has to wait.
+//! Which processes have jobs, in a file beside the socket: so that a broker that starts after one
+//! that has been killed knows for whom it has to wait.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,8 +24,8 @@ pub(super) struct Journal {
 
 /// A process that has to tell what it has, or to end.
 pub(super) struct Awaited {
-    /// Under which it is in the journal: a broker that comes after this one has to wait for it too, if this one
-    /// does not live to see it.
+    /// Under which it is in the journal: a broker that comes after this one has to wait for it too,
+    /// if this one does not live to see it.
     pub(super) key: u64,
     began: u64,
     pub(super) pid: u32,
@@ -50,8 +50,8 @@ impl Journal {
         Self { path: path(socket), region, budget, processes }
     }
 
-    /// A connection has come that may have jobs, in the place of an awaited process if it is one that
-    /// comes back.
+    /// A connection has come that may have jobs, in the place of an awaited process if it is one
+    /// that comes back.
     pub(super) fn add(&mut self, key: u64, pid: u32, instead: Option<u64>) {
         if let Some(instead) = instead {
             self.processes.remove(&instead);

@@ -13,10 +13,10 @@ use super::ServerError;
 
 /// A name of this machine that one process at a time has: the right to serve a device.
 ///
-/// It is an address in the kernel's own space of socket names, so it is the same for all users, nothing of it
-/// is left over whatever way the process ends, and no folder has to be writable for it. Processes in different
-/// network namespaces (containers, unless they share the host's) have different ones and do not see each
-/// other.
+/// It is an address in the kernel's own space of socket names, so it is the same for all users,
+/// nothing of it is left over whatever way the process ends, and no folder has to be writable for
+/// it. Processes in different network namespaces (containers, unless they share the host's) have
+/// different ones and do not see each other.
 #[derive(Debug)]
 pub struct DeviceLock {
     _socket: OwnedFd,
@@ -37,7 +37,8 @@ impl DeviceLock {
             SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(refused("name"))?;
         let socket = stream().map_err(refused("socket"))?;
         match bind(&socket, &address) {
-            // Whoever is refused can see who has it: a listening socket has its process's credentials.
+            // Whoever is refused can see who has it: a listening socket has its process's
+            // credentials.
             Ok(()) => listen(&socket, 1).map_err(refused("listen"))?,
             Err(Errno::ADDRINUSE) => {
                 return Err(ServerError::Served { device: device.to_owned(), by: owner(&address) });

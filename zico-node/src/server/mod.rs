@@ -1,9 +1,10 @@
 //! The broker's process: one loop over all connections.
 //!
-//! It never waits for a client. What a client sends is handled in turns of a few messages, so that none
-//! that floods keeps the others waiting; what it does not read is kept up to a limit, and then the
-//! connection is cut. A client that hangs up, dies or breaks the protocol is cut off: its jobs leave, and
-//! what they held stays charged until its process has ended and its work on the device is over ([`Teardown`]).
+//! It never waits for a client. What a client sends is handled in turns of a few messages, so that
+//! none that floods keeps the others waiting; what it does not read is kept up to a limit, and then
+//! the connection is cut. A client that hangs up, dies or breaks the protocol is cut off: its jobs
+//! leave, and what they held stays charged until its process has ended and its work on the device
+//! is over ([`Teardown`]).
 
 mod config;
 mod departures;
@@ -183,7 +184,8 @@ impl<D: Physical> Server<D> {
         Ticks::new(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Waits until something can be done: whether to stop, whether somebody connects, and which sessions.
+    /// Waits until something can be done: whether to stop, whether somebody connects, and which
+    /// sessions.
     fn wait(&self, stop: &OwnedFd) -> Result<(bool, bool, Vec<u64>), ServerError> {
         let mut polled = vec![
             PollFd::new(stop, PollFlags::IN),
@@ -226,7 +228,8 @@ impl<D: Physical> Server<D> {
 
     /// Lets in whoever connects.
     fn accept(&mut self) {
-        // One that has gone again, or for which there is no descriptor, is tried again or not at all.
+        // One that has gone again, or for which there is no descriptor, is tried again or not at
+        // all.
         let Ok(socket) = accept_with(self.listener.socket(), SocketFlags::CLOEXEC) else { return };
         let Ok(peer) = Peer::of(&socket) else { return };
         let owner = rustix::process::geteuid().as_raw();
@@ -240,8 +243,8 @@ impl<D: Physical> Server<D> {
         };
         let mut session = Session::new(socket, peer);
         if let Some(rejection) = rejection {
-            // What it has sent by now is read, since an answer is lost where something is left unread.
-            // No more than a turn of it: one that floods is not waited for.
+            // What it has sent by now is read, since an answer is lost where something is left
+            // unread. No more than a turn of it: one that floods is not waited for.
             for _ in 0..TURN {
                 let Ok(Some(_)) = session.next::<Up>() else { break };
             }

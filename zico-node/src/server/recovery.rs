@@ -14,8 +14,8 @@ use super::{DeviceStore, Server, ServerError};
 use crate::wire::{Down, Fault};
 
 impl<D: Physical> Server<D> {
-    /// The processes that have memory from the broker before this one. While there are any, nobody gets
-    /// anything.
+    /// The processes that have memory from the broker before this one. While there are any, nobody
+    /// gets anything.
     pub(super) fn awaited(
         socket: &Path,
         broker: &mut Broker<DeviceStore<D>>,
@@ -54,8 +54,8 @@ impl<D: Physical> Server<D> {
         session.answer(&Down::Memory(is_in), None)
     }
 
-    /// A connection may have jobs. If it is of a process that is waited for, it stands in the journal in its
-    /// place from now on.
+    /// A connection may have jobs. If it is of a process that is waited for, it stands in the
+    /// journal in its place from now on.
     pub(super) fn note_connection(&mut self, key: u64, pid: u32, resumes: bool) {
         let sessions = &self.sessions;
         let is_it = |one: &&mut Awaited| one.pid == pid && !sessions.contains_key(&one.key);
@@ -64,8 +64,8 @@ impl<D: Physical> Server<D> {
         self.journal.add(key, pid, instead);
     }
 
-    /// A connection has gone that may have been one of a process which has yet to tell all: it is waited for
-    /// still.
+    /// A connection has gone that may have been one of a process which has yet to tell all: it is
+    /// waited for still.
     pub(super) fn is_awaited_still(&mut self, key: u64, pid: u32) {
         let keys = self.awaited.iter().map(|awaited| awaited.key);
         let next = keys.filter(|key| *key > u64::MAX / 2).min().unwrap_or(u64::MAX);
@@ -79,8 +79,8 @@ impl<D: Physical> Server<D> {
         }
     }
 
-    /// A connection has told all that it has, of a process that has so many. When all of them have, the process
-    /// is not waited for any more.
+    /// A connection has told all that it has, of a process that has so many. When all of them have,
+    /// the process is not waited for any more.
     pub(super) fn has_told(&mut self, pid: u32, connections: u32) {
         let sessions = &self.sessions;
         let told = sessions.values().filter(|other| other.peer.pid == pid && other.has_told);
@@ -97,7 +97,8 @@ impl<D: Physical> Server<D> {
         self.end_recovery();
     }
 
-    /// Looks which of those that have yet to tell have ended, and have nothing on the device any more.
+    /// Looks which of those that have yet to tell have ended, and have nothing on the device any
+    /// more.
     pub(super) fn look_for_awaited(&mut self) {
         let (teardown, journal) = (&mut self.teardown, &mut self.journal);
         self.awaited.retain_mut(|awaited| {

@@ -32,8 +32,8 @@ impl<D: Physical> DeviceStore<D> {
 }
 
 impl<D: Physical> DeviceStore<D> {
-    /// Takes in the memory of a region that a client has from the broker before this one. Whether it is that
-    /// region's: not if this broker has made other memory for it.
+    /// Takes in the memory of a region that a client has from the broker before this one. Whether
+    /// it is that region's: not if this broker has made other memory for it.
     pub(super) fn take_in(&mut self, region: u32, descriptor: BorrowedFd<'_>) -> bool {
         if self.memories.contains_key(&region) {
             return self.handed_in.contains(&region) && self.is_of(region, descriptor);
@@ -44,8 +44,8 @@ impl<D: Physical> DeviceStore<D> {
         true
     }
 
-    /// Whether a descriptor is of the memory of a region, as far as files tell: the memory of two GPU handles
-    /// cannot be compared.
+    /// Whether a descriptor is of the memory of a region, as far as files tell: the memory of two
+    /// GPU handles cannot be compared.
     fn is_of(&self, region: u32, descriptor: BorrowedFd<'_>) -> bool {
         let own = self.export(region).and_then(|own| fstat(own).ok());
         let other = fstat(descriptor).ok();

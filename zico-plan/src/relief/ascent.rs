@@ -4,10 +4,11 @@ use super::crowd::Crowd;
 use super::search::{Search, Taste};
 
 impl Search<'_> {
-    /// Raises the price of memory step by step, by a factor each time. At each price, storages leave before
-    /// reads where the bytes that they free in places over the budget are worth more than making them
-    /// again. What leaves at a low price is what frees most for its time. Ends when all fits, when
-    /// so much work is done, or at a price at which one place over the budget costs more than everything.
+    /// Raises the price of memory step by step, by a factor each time. At each price, storages
+    /// leave before reads where the bytes that they free in places over the budget are worth more
+    /// than making them again. What leaves at a low price is what frees most for its time. Ends
+    /// when all fits, when so much work is done, or at a price at which one place over the budget
+    /// costs more than everything.
     pub(super) fn ascend(&mut self, from: f64, factor: f64, work: u64) {
         let until = self.timeline.work.saturating_add(work);
         let all = self.timeline.cost as f64;

@@ -1,5 +1,5 @@
-//! `AutoSwap` (Zhang et al., arXiv 1903.06631): storages with two uses that straddle the peak go to the host
-//! between them, by one of its scores, until the load is within the limit.
+//! `AutoSwap` (Zhang et al., arXiv 1903.06631): storages with two uses that straddle the peak go to
+//! the host between them, by one of its scores, until the load is within the limit.
 
 use alloc::vec::Vec;
 
@@ -54,8 +54,8 @@ impl Loads<'_> {
     }
 }
 
-/// The moves that it chooses for a limit. Storages leave as early as they can and come back as late as they can,
-/// as if nothing stood in their way; what they wait for is for the simulator to say.
+/// The moves that it chooses for a limit. Storages leave as early as they can and come back as late
+/// as they can, as if nothing stood in their way; what they wait for is for the simulator to say.
 pub(super) fn moves(graph: &Graph, link: &Link, limit: u64, score: Score) -> Vec<Move> {
     let (times, live) = (swap::times(graph), graph.live());
     let peak = (0..live.len()).max_by_key(|&at| (live[at], core::cmp::Reverse(at))).unwrap_or(0);

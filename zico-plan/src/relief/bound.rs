@@ -7,15 +7,15 @@ use super::{Graph, Link};
 /// The operations at which memory is fullest that are looked at.
 const LOOKS: usize = 48;
 
-/// No schedule within the budget takes less than so many nanoseconds, in whatever order it runs operations;
-/// `None` if none fits at all.
+/// No schedule within the budget takes less than so many nanoseconds, in whatever order it runs
+/// operations; `None` if none fits at all.
 ///
-/// When an operation runs for the first time, what it needs has been made and what needs it
-/// has not run yet. So each storage that one of its ancestors has made and one of its descendants reads is on the
-/// device then, or has to come back: its writer runs again, it goes over the link (each way as
-/// much as the link carries in the whole time), or it is decoded. Which of them leave is a knapsack, whose
-/// relaxation to fractions is a bound. It is taken at the operations with the most such bytes. O(n log n + k
-/// m) for k of them and m reads.
+/// When an operation runs for the first time, what it needs has been made and what needs it has not
+/// run yet. So each storage that one of its ancestors has made and one of its descendants reads is
+/// on the device then, or has to come back: its writer runs again, it goes over the link (each way
+/// as much as the link carries in the whole time), or it is decoded. Which of them leave is a
+/// knapsack, whose relaxation to fractions is a bound. It is taken at the operations with the most
+/// such bytes. O(n log n + k m) for k of them and m reads.
 ///
 /// Without a link nothing moves to the host. Encodings count if `encodes`, lossy ones too.
 #[must_use]

@@ -1,5 +1,5 @@
-//! Capuchin (Peng et al., ASPLOS 2020): swap what the compute between two uses hides, and then what has most bytes
-//! per second of recomputation, or swap it after all where that is cheaper.
+//! Capuchin (Peng et al., ASPLOS 2020): swap what the compute between two uses hides, and then what
+//! has most bytes per second of recomputation, or swap it after all where that is cheaper.
 
 use alloc::vec::Vec;
 
@@ -31,7 +31,8 @@ pub(super) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<Step> {
         if !over(&live, &gap) {
             continue;
         }
-        // Transfers are exclusive on the link: what does not fit beside those before it is for later.
+        // Transfers are exclusive on the link: what does not fit beside those before it is for
+        // later.
         chosen.push(gap);
         let placed: Option<Vec<Move>> =
             swap::place(graph, link, &chosen, &times).into_iter().collect();

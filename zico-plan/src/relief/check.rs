@@ -13,14 +13,16 @@ pub struct Terms {
     pub lossy: bool,
 }
 
-/// Checks a schedule and the times at which its steps take place, and gives the most bytes on the device.
+/// Checks a schedule and the times at which its steps take place, and gives the most bytes on the
+/// device.
 ///
-/// In the order of the steps: each operation runs; each time it finds the versions of its storages that it
-/// read when it was recorded; one that is not repeatable runs once, and in the recorded order of those; and
-/// what is kept is there in the end. By the clock: a step takes as long as it has to, no channel
-/// does two things at once, nothing begins before what it uses is there, nothing leaves before what
-/// uses it has ended. And bytes: a storage counts from when the step that makes it begins to when the one
-/// that takes it away ends, and at no moment is there more than the budget.
+/// In the order of the steps: each operation runs; each time it finds the versions of its storages
+/// that it read when it was recorded; one that is not repeatable runs once, and in the recorded
+/// order of those; and what is kept is there in the end. By the clock: a step takes as long as it
+/// has to, no channel does two things at once, nothing begins before what it uses is there, nothing
+/// leaves before what uses it has ended. And bytes: a storage counts from when the step that makes
+/// it begins to when the one that takes it away ends, and at no moment is there more than the
+/// budget.
 ///
 /// It shares no code with [`simulate`](super::simulate). O(s log s) for s steps and their reads.
 ///
@@ -275,8 +277,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// Goes through time. Where several steps come and go at one moment, they do so in order; what one
-    /// step makes is there before what it takes away has gone.
+    /// Goes through time. Where several steps come and go at one moment, they do so in order; what
+    /// one step makes is there before what it takes away has gone.
     fn highest(&mut self, budget: u64) -> Result<u64, Fault> {
         self.comes.sort_unstable();
         self.goes.sort_unstable();

@@ -1,5 +1,5 @@
-//! Dynamic tensor rematerialisation (Kirisame et al., ICLR 2021; `uwsampl/dtr-prototype`): on shortage
-//! evict what has the least h, and make again on demand what has been evicted.
+//! Dynamic tensor rematerialisation (Kirisame et al., ICLR 2021; `uwsampl/dtr-prototype`): on
+//! shortage evict what has the least h, and make again on demand what has been evicted.
 
 use alloc::vec::Vec;
 
@@ -87,7 +87,8 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// Runs a unit after all that it needs. Without recursion: a chain may be as long as the iteration.
+    /// Runs a unit after all that it needs. Without recursion: a chain may be as long as the
+    /// iteration.
     fn perform(&mut self, unit: u32) -> Option<()> {
         let problem = self.problem;
         let mut open = alloc::vec![(unit, false)];
@@ -260,8 +261,8 @@ impl<'a> Device<'a> {
         sum
     }
 
-    /// What the program no longer names leaves at once; it can be made again where something else needs it. What
-    /// cannot be made again stays.
+    /// What the program no longer names leaves at once; it can be made again where something else
+    /// needs it. What cannot be made again stays.
     fn release(&mut self, stage: u32) {
         for item in core::mem::take(&mut self.releases[stage as usize]) {
             if self.can_go(item) {

@@ -9,15 +9,15 @@ use super::GraphError;
 pub struct Storage {
     /// Its bytes.
     pub bytes: u64,
-    /// Another name for the bytes of that storage, as of a view: an alias has no bytes of its own, and
-    /// what else is said here of it does not count.
+    /// Another name for the bytes of that storage, as of a view: an alias has no bytes of its own,
+    /// and what else is said here of it does not count.
     pub alias: Option<u32>,
     /// It has its contents before the first operation, as parameters and inputs have.
     pub initial: bool,
     /// Its last contents are needed on the device after the last operation.
     pub kept: bool,
-    /// The operation after which the recorded program let go of it. Without one, that is the last that
-    /// uses it. A plan may let go earlier, where nothing reads it any more.
+    /// The operation after which the recorded program let go of it. Without one, that is the last
+    /// that uses it. A plan may let go earlier, where nothing reads it any more.
     pub released: Option<u32>,
     /// How it can be held in fewer bytes, if it can.
     pub encoding: Option<Encoding>,
@@ -61,12 +61,13 @@ pub struct Encoding {
 pub struct Operation {
     /// The storages that it reads.
     pub reads: Vec<u32>,
-    /// The storages that it writes. The first one to write a storage without initial contents makes it; any
-    /// other changes it in place.
+    /// The storages that it writes. The first one to write a storage without initial contents makes
+    /// it; any other changes it in place.
     pub writes: Vec<u32>,
     /// How long it takes, in nanoseconds.
     pub nanos: u64,
-    /// It gives the same result each time: no random numbers, no communication, no effect elsewhere.
+    /// It gives the same result each time: no random numbers, no communication, no effect
+    /// elsewhere.
     pub repeatable: bool,
 }
 
@@ -75,9 +76,9 @@ const MOST: usize = 1 << 31;
 
 /// One iteration: operations in the order in which they were recorded.
 ///
-/// Each write gives a storage a new **version**. The initial contents are version 0, or else what the first
-/// write makes; each write in place makes the next. What an operation read when it was recorded
-/// is a version, and a schedule has to give it that one.
+/// Each write gives a storage a new **version**. The initial contents are version 0, or else what
+/// the first write makes; each write in place makes the next. What an operation read when it was
+/// recorded is a version, and a schedule has to give it that one.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub(super) storages: Vec<Storage>,
@@ -94,11 +95,13 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of these. Names are resolved, and what an operation names twice counts once. O(sizes).
+    /// A graph of these. Names are resolved, and what an operation names twice counts once.
+    /// O(sizes).
     ///
     /// # Errors
-    /// An operation names a storage that there is not, or reads one that has no contents yet; an alias of
-    /// an alias or of nothing; all storages together, or all times, come to more than 63 bits.
+    /// An operation names a storage that there is not, or reads one that has no contents yet; an
+    /// alias of an alias or of nothing; all storages together, or all times, come to more than 63
+    /// bits.
     pub fn new(storages: Vec<Storage>, operations: Vec<Operation>) -> Result<Self, GraphError> {
         if storages.len() > MOST || operations.len() > MOST {
             return Err(GraphError::TooMany);
@@ -191,8 +194,8 @@ impl Graph {
         self.operations.iter().map(|operation| operation.nanos).sum()
     }
 
-    /// The bytes in use during each operation as the program was recorded: what it has made and not yet
-    /// released, and what was there before. O(sizes).
+    /// The bytes in use during each operation as the program was recorded: what it has made and not
+    /// yet released, and what was there before. O(sizes).
     #[must_use]
     pub fn recorded(&self) -> Vec<u64> {
         let until = |at: usize| self.storages[at].released.max(self.last[at]);
@@ -217,7 +220,8 @@ impl Graph {
                 None => continue,
             };
             change[from.min(count)] += bytes;
-            // Of what is there before and never used: the program may hold it for what is not recorded.
+            // Of what is there before and never used: the program may hold it for what is not
+            // recorded.
             let end = until(at).map_or(count, |last| last as usize + 1).min(count);
             if !storage.kept {
                 change[end.max(from.min(count))] -= bytes;
@@ -237,7 +241,8 @@ impl Graph {
         self.recorded().into_iter().max().unwrap_or(0)
     }
 
-    /// No schedule fits in less: what is always there, and the storages of the operation that has the most.
+    /// No schedule fits in less: what is always there, and the storages of the operation that has
+    /// the most.
     #[must_use]
     pub fn working_set(&self) -> u64 {
         let always = |storage: &Storage| storage.initial && storage.kept && storage.alias.is_none();

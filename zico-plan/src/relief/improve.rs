@@ -16,9 +16,10 @@ impl Search<'_> {
         self.note();
     }
 
-    /// Works on for so many steps, by turns in two ways, each time from the best plan and for longer: simulated
-    /// annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983), and large neighbourhood search (Shaw, CP
-    /// 1998), where some runs are left out and the price of memory rises again until all fits.
+    /// Works on for so many steps, by turns in two ways, each time from the best plan and for
+    /// longer: simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983), and large
+    /// neighbourhood search (Shaw, CP 1998), where some runs are left out and the price of memory
+    /// rises again until all fits.
     pub(super) fn improve(&mut self, work: u64) {
         /// In times of a unit; 0 stands for the other way.
         const HEATS: [f64; 6] = [0.0, 0.3, 3.0, 0.0, 0.1, 1.0];

@@ -1,4 +1,5 @@
-//! Our planner of everything: what moves over the link while nothing waits for it, and what runs again.
+//! Our planner of everything: what moves over the link while nothing waits for it, and what runs
+//! again.
 
 use alloc::vec::Vec;
 
@@ -8,14 +9,15 @@ use super::{Found, Graph, Link, Relief, simulate};
 /// Storages smaller than the largest by this factor are not worth a transfer.
 const SMALL: u64 = 1 << 10;
 
-/// Plans what moves and what runs again so that an iteration fits in a budget in as little time as can be.
+/// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
+/// can be.
 ///
-/// Transfers that end before anything waits for them cost nothing, so the link is filled with those first that free
-/// most in places over the budget: by place and byte, or by what the bytes would take to be made again.
-/// What is left over the budget is for [`Recompute`](super::Recompute). Where operations run again, there is
-/// more time for transfers: then both are planned once more on the longer timeline. The best of all that by
-/// the simulator counts, recomputation alone among it. `None` where none fits. Each of the five plannings
-/// takes so much work after its first plan.
+/// Transfers that end before anything waits for them cost nothing, so the link is filled with those
+/// first that free most in places over the budget: by place and byte, or by what the bytes would
+/// take to be made again. What is left over the budget is for [`Recompute`](super::Recompute).
+/// Where operations run again, there is more time for transfers: then both are planned once more on
+/// the longer timeline. The best of all that by the simulator counts, recomputation alone among it.
+/// `None` where none fits. Each of the five plannings takes so much work after its first plan.
 #[must_use]
 pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
     let alone = Relief::new(graph);

@@ -1,10 +1,10 @@
 //! Relief: what to run again so that an iteration fits below what it keeps.
 //!
-//! A [`Graph`] is one iteration: operations in recorded order with what they read and write and how long they
-//! take, and the storages. A schedule is a list of [`Step`]s. [`simulate`] says when each takes place
-//! under a budget, with compute and the two directions of a [`Link`] as channels that work at the same
-//! time; [`check`](check()) verifies a schedule with its times and trusts nothing; [`lower_bound`] says what
-//! no schedule can be faster than. [`Relief::recompute`] plans.
+//! A [`Graph`] is one iteration: operations in recorded order with what they read and write and how
+//! long they take, and the storages. A schedule is a list of [`Step`]s. [`simulate`] says when each
+//! takes place under a budget, with compute and the two directions of a [`Link`] as channels that
+//! work at the same time; [`check`](check()) verifies a schedule with its times and trusts nothing;
+//! [`lower_bound`] says what no schedule can be faster than. [`Relief::recompute`] plans.
 //!
 //! ```
 //! use zico_plan::relief::{Graph, Link, Operation, Relief, Storage, Terms, check, simulate};

@@ -1,11 +1,13 @@
-//! The graph as planners of recomputation see it: units that run as one, and items that one unit makes.
+//! The graph as planners of recomputation see it: units that run as one, and items that one unit
+//! makes.
 
 use alloc::vec::Vec;
 
 use super::Graph;
 use super::swap::{Gap, Move};
 
-/// Operations that run as one, in one stage; unit 0 stands for what was there before and runs nothing.
+/// Operations that run as one, in one stage; unit 0 stands for what was there before and runs
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct Unit {
     pub(super) operations: Vec<u32>,
@@ -28,8 +30,8 @@ pub(super) struct Item {
     pub(super) released: u32,
 }
 
-/// Units in the recorded order, which is also the order of stages: in stage t some units run again, and
-/// then unit t runs for the first time.
+/// Units in the recorded order, which is also the order of stages: in stage t some units run again,
+/// and then unit t runs for the first time.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) units: Vec<Unit>,
@@ -106,8 +108,8 @@ impl Problem {
         self.units.iter().map(|unit| unit.cost).sum()
     }
 
-    /// The bytes of a unit of memory: such that what is in use at once is about 2^23 units at most, and
-    /// all items together less than 2^29.
+    /// The bytes of a unit of memory: such that what is in use at once is about 2^23 units at most,
+    /// and all items together less than 2^29.
     pub(super) fn unit(&self) -> i64 {
         let all: i64 = self.items.iter().map(|item| item.bytes).sum();
         let mut change = alloc::vec![0; self.base.len() + 1];
@@ -189,8 +191,8 @@ fn connect(graph: &Graph, kinds: &Kinds, at: usize, units: &mut [Unit], items: &
     units[at] = unit;
 }
 
-/// The last stage in which a version of what is no item is there: until the next one is made, or until the
-/// last use if it is not kept.
+/// The last stage in which a version of what is no item is there: until the next one is made, or
+/// until the last use if it is not kept.
 fn there_until(graph: &Graph, kinds: &Kinds, storage: u32, version: u32) -> u32 {
     let known = &graph.storages[storage as usize];
     let first = u32::from(!known.initial);

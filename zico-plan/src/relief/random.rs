@@ -28,8 +28,8 @@ impl Random {
         self.next() >> 56 < of_256
     }
 
-    /// About the negative binary logarithm of a number that is uniform in (0, 1): linear between powers of
-    /// two, off by 0.09 at most.
+    /// About the negative binary logarithm of a number that is uniform in (0, 1): linear between
+    /// powers of two, off by 0.09 at most.
     pub(super) fn exponential(&mut self) -> f64 {
         let bits = self.next() | 1;
         let zeros = bits.leading_zeros();

@@ -48,16 +48,16 @@ pub struct Found {
     pub work: u64,
 }
 
-/// Plans which operations run again, and when, so that an iteration fits in a budget in as little time as
-/// can be.
+/// Plans which operations run again, and when, so that an iteration fits in a budget in as little
+/// time as can be.
 ///
-/// A set of runs decides everything else: what is read is what the latest run of its writer has made, and each
-/// storage leaves after the last read of what is in it. The first plan is a dual ascent: the price of a
-/// byte over the budget rises, and storages leave before reads as soon as that costs less than their bytes are
-/// worth. It takes milliseconds and is mostly within a percent of the best that is known. What is left of
-/// the work goes by turns into simulated annealing and into taking parts out and making them anew.
-/// Deterministic: the same graph, budget and work give the same schedule, and
-/// [`run`](Self::run) can be called again to go on.
+/// A set of runs decides everything else: what is read is what the latest run of its writer has
+/// made, and each storage leaves after the last read of what is in it. The first plan is a dual
+/// ascent: the price of a byte over the budget rises, and storages leave before reads as soon as
+/// that costs less than their bytes are worth. It takes milliseconds and is mostly within a percent
+/// of the best that is known. What is left of the work goes by turns into simulated annealing and
+/// into taking parts out and making them anew. Deterministic: the same graph, budget and work give
+/// the same schedule, and [`run`](Self::run) can be called again to go on.
 #[derive(Debug)]
 pub struct Recompute<'a> {
     graph: &'a Graph,
@@ -67,7 +67,8 @@ pub struct Recompute<'a> {
 }
 
 impl Recompute<'_> {
-    /// When each operation runs for the first time in the best schedule so far, in nanoseconds; with the end.
+    /// When each operation runs for the first time in the best schedule so far, in nanoseconds;
+    /// with the end.
     pub(super) fn times(&self) -> Vec<u64> {
         let mut times = Vec::with_capacity(self.graph.operations.len() + 1);
         let mut now = 0;
@@ -87,8 +88,8 @@ impl Recompute<'_> {
     /// The work that a first plan may take: of the order of a second.
     pub const FIRST: u64 = 1 << 29;
 
-    /// Works for so many steps more, after the first plan where there is none yet, and gives the best
-    /// schedule so far.
+    /// Works for so many steps more, after the first plan where there is none yet, and gives the
+    /// best schedule so far.
     pub fn run(&mut self, work: u64) -> Found {
         if !self.begun {
             self.begun = true;

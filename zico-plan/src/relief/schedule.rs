@@ -11,7 +11,8 @@ use super::{Fault, Graph, Refusal};
 pub enum Step {
     /// The operation runs: for the first time, or again.
     Run(u32),
-    /// The storage leaves the device, or its encoded form does. What the host has of it stays there.
+    /// The storage leaves the device, or its encoded form does. What the host has of it stays
+    /// there.
     Drop(u32),
     /// The storage is copied to the host and then leaves the device.
     Out(u32),
@@ -89,15 +90,16 @@ pub struct Outcome {
 
 /// How long a schedule takes under a budget, and how much memory.
 ///
-/// Steps are issued in order. Runs, encodings and decodings take their turns on the compute channel;
-/// transfers begin when all compute issued before them has ended, each in the order of its channel. A step
-/// that needs memory waits until transfers to the host that were issued before it have left enough, and
-/// steps behind it do not overtake it at that. O(s log s) for s steps and their reads.
+/// Steps are issued in order. Runs, encodings and decodings take their turns on the compute
+/// channel; transfers begin when all compute issued before them has ended, each in the order of its
+/// channel. A step that needs memory waits until transfers to the host that were issued before it
+/// have left enough, and steps behind it do not overtake it at that. O(s log s) for s steps and
+/// their reads.
 ///
 /// # Errors
 /// A step names something that there is not ([`Fault::Unknown`]), uses what is not on the device
-/// ([`Fault::Absent`]), makes what is ([`Fault::Present`]), or finds no room ([`Fault::OverBudget`]). Whether
-/// contents are right is for [`check`](super::check()) to say.
+/// ([`Fault::Absent`]), makes what is ([`Fault::Present`]), or finds no room
+/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](super::check()) to say.
 pub fn simulate(
     graph: &Graph,
     link: &Link,

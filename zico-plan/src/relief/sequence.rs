@@ -6,8 +6,8 @@ use super::swap::Move;
 use super::timeline::Timeline;
 use super::{Graph, Step};
 
-/// The runs of a timeline in order, and the moves between them: each comes back before what runs again in a
-/// stage, and leaves after the operation that used it.
+/// The runs of a timeline in order, and the moves between them: each comes back before what runs
+/// again in a stage, and leaves after the operation that used it.
 pub(super) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
     let units = &timeline.problem.units;
     let count = units.iter().map(|unit| unit.operations.len()).sum();
@@ -36,7 +36,8 @@ pub(super) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
     all
 }
 
-/// Steps in this order, and drops: of each storage after its last use before it is made anew. O(reads).
+/// Steps in this order, and drops: of each storage after its last use before it is made anew.
+/// O(reads).
 pub(super) fn with_drops(graph: &Graph, all: &[Step]) -> Vec<Step> {
     let mut needed: Vec<bool> = graph.storages.iter().map(|storage| storage.kept).collect();
     let mut steps = Vec::with_capacity(3 * all.len());

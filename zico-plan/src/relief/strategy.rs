@@ -95,8 +95,9 @@ impl Strategy {
         )
     }
 
-    /// The schedule that it comes to; `None` where that does not fit in the budget. Ours take so much work
-    /// beyond their first plans; the others take what they take: up to O(n^2) for n operations.
+    /// The schedule that it comes to; `None` where that does not fit in the budget. Ours take so
+    /// much work beyond their first plans; the others take what they take: up to O(n^2) for n
+    /// operations.
     #[must_use]
     pub fn plan(self, graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
         let swaps = |score| {

@@ -26,8 +26,8 @@ pub(super) struct Move {
     pub(super) before: u32,
 }
 
-/// All gaps in which a storage of at least `least` bytes can be away. What was there before the iteration
-/// stays: it is the job's state. O(reads).
+/// All gaps in which a storage of at least `least` bytes can be away. What was there before the
+/// iteration stays: it is the job's state. O(reads).
 pub(super) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
     let mut last: Vec<Option<u32>> = alloc::vec![None; graph.storages.len()];
     let mut all = Vec::new();
@@ -50,8 +50,8 @@ pub(super) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
     all
 }
 
-/// When gaps are moved if each storage leaves as early as its channel has come to it and comes back as late as
-/// it can and still be there in time, given when operations begin. `None` for what would
+/// When gaps are moved if each storage leaves as early as its channel has come to it and comes back
+/// as late as it can and still be there in time, given when operations begin. `None` for what would
 /// have to come back before it has left. O(k log k).
 pub(super) fn place(graph: &Graph, link: &Link, gaps: &[Gap], times: &[u64]) -> Vec<Option<Move>> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();

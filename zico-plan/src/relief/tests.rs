@@ -9,7 +9,8 @@ use super::*;
 
 const LINK: Link = Link { out: 1_000_000_000, back: 500_000_000, latency: 7 };
 
-/// Each operation makes one or two storages of what few before it have made; some change one in place.
+/// Each operation makes one or two storages of what few before it have made; some change one in
+/// place.
 fn at_random(seed: u64, count: u32) -> Graph {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut storages = vec![Storage::persistent(50), Storage { initial: true, ..Storage::new(30) }];

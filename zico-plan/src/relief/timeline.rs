@@ -21,15 +21,15 @@ fn parts(key: Key) -> (usize, u32) {
 
 /// A schedule of recomputation as runs of units.
 ///
-/// In a stage units run again in their recorded order, and last the stage's own for the first time. What is
-/// read is what the latest run of its writer has made, so any set of runs is a schedule; runs differ in
-/// the memory they take. A storage is there from a run of its writer to the last read before the
-/// next run.
+/// In a stage units run again in their recorded order, and last the stage's own for the first time.
+/// What is read is what the latest run of its writer has made, so any set of runs is a schedule;
+/// runs differ in the memory they take. A storage is there from a run of its writer to the last
+/// read before the next run.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline<'a> {
     pub(super) problem: &'a Problem,
-    /// Memory is counted in units of some bytes ([`Problem::unit`]); items count upwards, the budget
-    /// downwards.
+    /// Memory is counted in units of some bytes ([`Problem::unit`]); items count upwards, the
+    /// budget downwards.
     sizes: Vec<i32>,
     budget: i32,
     /// What a place over the budget counts beside the units that it is over.

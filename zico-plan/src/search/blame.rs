@@ -1,5 +1,5 @@
-//! Refutations: what they are blamed on, how far the search jumps back for them, and the blocks that
-//! need not be tried again because of them.
+//! Refutations: what they are blamed on, how far the search jumps back for them, and the blocks
+//! that need not be tried again because of them.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,8 @@ use super::{Ground, NONE, Search, Sleeper, set};
 use crate::work::Work;
 
 impl Search {
-    /// Raises the sleepers, as far as the work goes. True if one has nothing left that could hold it up.
+    /// Raises the sleepers, as far as the work goes. True if one has nothing left that could hold
+    /// it up.
     pub(super) fn oversleep(&mut self, ground: &Ground<'_>, work: &mut Work) -> bool {
         let c = ground.component;
         let mut rose = true;
@@ -52,8 +53,8 @@ impl Search {
         going_on
     }
 
-    /// What is in `blame` as a no-good: nothing if it holds only beside what is placed, or only because
-    /// of a sleeper.
+    /// What is in `blame` as a no-good: nothing if it holds only beside what is placed, or only
+    /// because of a sleeper.
     fn lesson(&self) -> Vec<(u32, u64)> {
         let state = &self.state;
         let slept = |sleeper: &Sleeper| {
@@ -67,7 +68,8 @@ impl Search {
         self.blame.members().map(|block| (block, state.least[block as usize])).collect()
     }
 
-    /// Takes back placements up to and with the last one that is at fault for `blame`. False if none is.
+    /// Takes back placements up to and with the last one that is at fault for `blame`. False if
+    /// none is.
     pub(super) fn back(&mut self, ground: &Ground<'_>, work: &mut Work) -> bool {
         while let Some(node) = self.nodes.last_mut() {
             let (child, mark, sleepers) = (node.current, node.mark, node.sleepers);

@@ -1,35 +1,37 @@
 //! An exact search for a plan of at most a given height.
 //!
-//! **Branching.** A partial plan places some blocks; every other block has a lowest offset, above all
-//! placed blocks that it conflicts with. Take the block b that could end lowest, at h. If there is a plan
-//! at all, there is one in which no block can be moved down into free room (an *active* schedule), and in
-//! that one either b lies at its lowest offset, or a block that conflicts with b begins below h, and
-//! that one lies at its own lowest offset, because nothing that is left could end beneath it. So it is
-//! enough to try b and those. This is how Giffler and Thompson (Operations Research, 1960) enumerate
-//! active schedules of a job shop; here a block is a job on all sections of its lifetime at once. Blocks
-//! far away in time are not tried in every order against each other.
+//! **Branching.** A partial plan places some blocks; every other block has a lowest offset, above
+//! all placed blocks that it conflicts with. Take the block b that could end lowest, at h. If there
+//! is a plan at all, there is one in which no block can be moved down into free room (an *active*
+//! schedule), and in that one either b lies at its lowest offset, or a block that conflicts with b
+//! begins below h, and that one lies at its own lowest offset, because nothing that is left could
+//! end beneath it. So it is enough to try b and those. This is how Giffler and Thompson (Operations
+//! Research, 1960) enumerate active schedules of a job shop; here a block is a job on all sections
+//! of its lifetime at once. Blocks far away in time are not tried in every order against each
+//! other.
 //!
 //! **Bounds.** [`room`]: for each section and each offset, what has to lie above it fits, or not.
 //!
-//! **Sleepers.** When a block c at its lowest offset o has been refuted, its siblings need not try it
-//! again (*sleep sets*, Godefroid). More than that: in an active plan c is then held up by a block that
-//! conflicts with it and begins beneath its end at o, so its lowest offset rises to the lowest end of
-//! those.
+//! **Sleepers.** When a block c at its lowest offset o has been refuted, its siblings need not try
+//! it again (*sleep sets*, Godefroid). More than that: in an active plan c is then held up by a
+//! block that conflicts with it and begins beneath its end at o, so its lowest offset rises to the
+//! lowest end of those.
 //!
-//! **Conflicts.** Each refutation names a set of blocks for which it holds if all others are taken away.
-//! A refuted node is blamed on the union of what its children are blamed on, and children that are not in
-//! that union need not be tried. Where none of these blocks' lowest offsets rose when a block was placed,
-//! that placement is not at fault, and neither are its alternatives: the search jumps back over it. So
-//! trouble in one part of time does not make the search go through the other parts.
+//! **Conflicts.** Each refutation names a set of blocks for which it holds if all others are taken
+//! away. A refuted node is blamed on the union of what its children are blamed on, and children
+//! that are not in that union need not be tried. Where none of these blocks' lowest offsets rose
+//! when a block was placed, that placement is not at fault, and neither are its alternatives: the
+//! search jumps back over it. So trouble in one part of time does not make the search go through
+//! the other parts.
 //!
 //! **Learning.** [`nogoods`]: what was refuted is kept.
 //!
-//! **Restarts.** How long a search takes varies by factors of thousands with the order in which blocks are
-//! tried. So it is cut off early, and begins again in another order ([`order`]).
+//! **Restarts.** How long a search takes varies by factors of thousands with the order in which
+//! blocks are tried. So it is cut off early, and begins again in another order ([`order`]).
 //!
-//! Bounds by section, cutting at free moments, and the fixed orders are known from MiniMalloc (Moffitt,
-//! ASPLOS 2023), which goes through canonical placements in the order of offsets. Everything is held in
-//! explicit stacks, so that a search can stop after any step and go on later.
+//! Bounds by section, cutting at free moments, and the fixed orders are known from MiniMalloc
+//! (Moffitt, ASPLOS 2023), which goes through canonical placements in the order of offsets.
+//! Everything is held in explicit stacks, so that a search can stop after any step and go on later.
 
 #![expect(clippy::cast_possible_truncation, reason = "blocks are counted in 32 bits")]
 
@@ -168,8 +170,8 @@ impl Search {
         &self.state.least
     }
 
-    /// Goes on: tries as many blocks as `turn` has, which it counts down, within the work. The last of them
-    /// may take more than is left.
+    /// Goes on: tries as many blocks as `turn` has, which it counts down, within the work. The last
+    /// of them may take more than is left.
     pub(super) fn run(&mut self, ground: &Ground<'_>, turn: &mut u64, work: &mut Work) -> Outcome {
         while *turn > 0 && work.left() > 0 {
             if self.descending {
@@ -244,8 +246,8 @@ impl Search {
         });
     }
 
-    /// The next child to try at the last node. If there is none, the node is refuted, and `blame` has
-    /// what it is blamed on.
+    /// The next child to try at the last node. If there is none, the node is refuted, and `blame`
+    /// has what it is blamed on.
     fn choose(&mut self, work: &mut Work) -> Option<usize> {
         let node = self.nodes.last()?;
         let children = &self.children[node.children..];
@@ -275,8 +277,8 @@ impl Search {
         children.iter().position(blamed).map(|i| node.children + i)
     }
 
-    /// Tries a child of the last node. False if it is refuted at once, and then all is as it was before,
-    /// at this node or at one before it.
+    /// Tries a child of the last node. False if it is refuted at once, and then all is as it was
+    /// before, at this node or at one before it.
     fn descend(&mut self, ground: &Ground<'_>, child: usize, work: &mut Work) -> bool {
         let block = self.children[child].block;
         if room::buried(ground, &self.state, block, &mut self.blame, work) {

@@ -1,9 +1,9 @@
 //! What the search has learnt: sets of blocks that cannot all lie as high as they did.
 //!
-//! A **no-good** is a list of blocks, each with an offset: no plan within the capacity has all of them at
-//! these offsets or above. It holds whatever else is placed, so it outlives the part of the search that
-//! found it, and a restart. Each is watched at one block that is still below its offset, as the clauses
-//! of a SAT solver are: only when that block rises is the no-good looked at.
+//! A **no-good** is a list of blocks, each with an offset: no plan within the capacity has all of
+//! them at these offsets or above. It holds whatever else is placed, so it outlives the part of the
+//! search that found it, and a restart. Each is watched at one block that is still below its
+//! offset, as the clauses of a SAT solver are: only when that block rises is the no-good looked at.
 
 use alloc::vec::Vec;
 

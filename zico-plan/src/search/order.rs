@@ -1,4 +1,5 @@
-//! In which order blocks are tried: a few fixed orders in turn, disturbed at random and by what went wrong.
+//! In which order blocks are tried: a few fixed orders in turn, disturbed at random and by what
+//! went wrong.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -23,7 +24,8 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// The fixed orders are by length, area, size and the fullest section, each first in one of them.
+    /// The fixed orders are by length, area, size and the fullest section, each first in one of
+    /// them.
     pub(super) fn new(ground: &Ground<'_>) -> Self {
         let c = ground.component;
         let n = c.len();

@@ -1,4 +1,5 @@
-//! A partial plan: the blocks placed so far, and the lowest offset that is left for each of the others.
+//! A partial plan: the blocks placed so far, and the lowest offset that is left for each of the
+//! others.
 
 use alloc::vec::Vec;
 

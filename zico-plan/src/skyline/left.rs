@@ -1,9 +1,9 @@
 //! The blocks that are left, and the best of them within a valley.
 //!
-//! The blocks in the order of their beginnings are the leaves of a binary tree; a node knows the best of
-//! its blocks, and when the first and the last of them ends. Those that begin in a valley are a range of
-//! leaves. A node of which no block ends in time, or none is better than what has been found, is not
-//! entered; one of which all end in time need not be.
+//! The blocks in the order of their beginnings are the leaves of a binary tree; a node knows the
+//! best of its blocks, and when the first and the last of them ends. Those that begin in a valley
+//! are a range of leaves. A node of which no block ends in time, or none is better than what has
+//! been found, is not entered; one of which all end in time need not be.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -34,7 +34,8 @@ impl Node {
     }
 }
 
-/// Blocks by a section and, within one, by a limit: where they begin and end, or the other way round.
+/// Blocks by a section and, within one, by a limit: where they begin and end, or the other way
+/// round.
 #[derive(Debug)]
 struct Tree {
     nodes: Vec<Node>,
@@ -99,8 +100,8 @@ impl Tree {
         Some(())
     }
 
-    /// The rank of the best of the blocks at these leaves whose limit is no more than this, if it is better
-    /// than `best`; else that.
+    /// The rank of the best of the blocks at these leaves whose limit is no more than this, if it
+    /// is better than `best`; else that.
     fn best(&self, of: Range<usize>, limit: u32, best: u32, work: &mut Work) -> Option<u32> {
         let leaves = self.nodes.len() / 2;
         let (mut low, mut high, mut best) = (leaves + of.start, leaves + of.end, best);
@@ -146,8 +147,8 @@ pub(super) struct Left {
     order: Vec<u32>,
     /// By their beginnings; limits are ends.
     begins: Tree,
-    /// By their ends, where shores come before ranks; limits are beginnings, counted from the last section
-    /// back.
+    /// By their ends, where shores come before ranks; limits are beginnings, counted from the last
+    /// section back.
     ends: Option<Tree>,
     sections: u32,
 }
@@ -176,7 +177,8 @@ impl Left {
         self.ends.as_mut().map_or(Some(()), |ends| ends.remove(block, work))
     }
 
-    /// The best block within a valley, if any fits into it; nothing at all if that takes too much work.
+    /// The best block within a valley, if any fits into it; nothing at all if that takes too much
+    /// work.
     pub(super) fn best(&self, from: u32, to: u32, work: &mut Work) -> Option<Option<usize>> {
         let mut best = NONE;
         if let Some(ends) = &self.ends {

@@ -1,13 +1,14 @@
 //! Fast: blocks dropped into the lowest valley of a skyline.
 //!
-//! The skyline is, for each section, where the highest block so far ends. Its lowest valley is filled with a
-//! block whose lifetime lies within it; if there is none, the valley is raised to its lower shore.
-//! After Sekiyama et al., *Profile-guided memory optimization for deep neural networks*
-//! (arXiv 1804.10001), who take the block that lives longest; other choices are tried too.
+//! The skyline is, for each section, where the highest block so far ends. Its lowest valley is
+//! filled with a block whose lifetime lies within it; if there is none, the valley is raised to its
+//! lower shore. After Sekiyama et al., *Profile-guided memory optimization for deep neural
+//! networks* (arXiv 1804.10001), who take the block that lives longest; other choices are tried
+//! too.
 //!
-//! A block is placed, or a valley is raised, O(n) times, and each time the best block within the valley is
-//! looked for in a tree ([`left`]): O(log n) nodes for lifetimes as iterations have them, more for others.
-//! No list of conflicts is needed.
+//! A block is placed, or a valley is raised, O(n) times, and each time the best block within the
+//! valley is looked for in a tree ([`left`]): O(log n) nodes for lifetimes as iterations have them,
+//! more for others. No list of conflicts is needed.
 
 mod left;
 mod line;
@@ -57,8 +58,8 @@ impl Taste {
     }
 }
 
-/// A plan for a component, with blocks preferred by the weight that each has: sizes, lengths and areas
-/// count so many times. Nothing if it takes more than the work.
+/// A plan for a component, with blocks preferred by the weight that each has: sizes, lengths and
+/// areas count so many times. Nothing if it takes more than the work.
 pub(super) fn plan(
     c: &Component,
     taste: Taste,

@@ -11,8 +11,9 @@
 //!      [--expect clear]                      what it gets first nobody has written to
 //! ```
 //!
-//! A job prints a line when it has joined, one for each iteration, and at the end how many messages it has
-//! sent. Exit code 1 if a pattern was wrong or a call failed for another reason than the broker's end.
+//! A job prints a line when it has joined, one for each iteration, and at the end how many messages
+//! it has sent. Exit code 1 if a pattern was wrong or a call failed for another reason than the
+//! broker's end.
 
 use std::error::Error;
 use std::path::Path;

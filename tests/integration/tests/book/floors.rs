@@ -1,8 +1,8 @@
 //! `ARCHITECTURE.md` against the code of the core: each folder is a floor, and uses none above it.
 //!
-//! A floor uses another where its code has a path that leads there ([`Modules`]). Calls of methods need
-//! a value, whose type is a path somewhere below; what remains is a floor that adds methods to the
-//! type of another one, so that is forbidden too.
+//! A floor uses another where its code has a path that leads there ([`Modules`]). Calls of methods
+//! need a value, whose type is a path somewhere below; what remains is a floor that adds methods to
+//! the type of another one, so that is forbidden too.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Metrics in Prometheus' text format, over HTTP.
 //!
-//! A thread of the broker's process, which asks the broker over its socket as anybody who looks does: its
-//! loop knows nothing of this. One connection is served at a time and for two seconds at most, so that no
-//! number of them takes threads or descriptors from the broker.
+//! A thread of the broker's process, which asks the broker over its socket as anybody who looks
+//! does: its loop knows nothing of this. One connection is served at a time and for two seconds at
+//! most, so that no number of them takes threads or descriptors from the broker.
 
 mod http;
 mod text;

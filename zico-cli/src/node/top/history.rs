@@ -41,8 +41,9 @@ impl History {
         }
     }
 
-    /// The last minute in so many columns: the most that the job held in each, now on the right. A column
-    /// in which it was not looked at is as the one before; those before it was seen are missing.
+    /// The last minute in so many columns: the most that the job held in each, now on the right. A
+    /// column in which it was not looked at is as the one before; those before it was seen are
+    /// missing.
     pub(super) fn wave(&self, job: JobId, columns: usize) -> Vec<u64> {
         let Some(samples) = self.jobs.get(&job) else { return Vec::new() };
         let mut most: Vec<Option<u64>> = vec![None; columns];

@@ -1,5 +1,5 @@
-//! What a program without std brings: an allocator, here one that never gives back, a panic handler,
-//! and an entry, which the C runtime of the host calls where a board would jump to it.
+//! What a program without std brings: an allocator, here one that never gives back, a panic
+//! handler, and an entry, which the C runtime of the host calls where a board would jump to it.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -53,8 +53,8 @@ extern "C" fn main() -> i32 {
     i32::from(zico_firmware::run().is_err())
 }
 
-/// The alloc crate of a hosted target is built to unwind, and names what does that. Nothing here ever
-/// unwinds; boards' targets do not ask for it.
+/// The alloc crate of a hosted target is built to unwind, and names what does that. Nothing here
+/// ever unwinds; boards' targets do not ask for it.
 mod unwinding {
     // SAFETY: the one symbol of this name, never called.
     #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
 //! zico where there is no std: two jobs on a board with one engine and a mebibyte of memory.
 //!
-//! Nothing here or below needs std: the crate links with core, alloc and zico's core alone. `main.rs`
-//! makes a program of it, with an allocator and a panic handler of its own (`bare.rs`).
+//! Nothing here or below needs std: the crate links with core, alloc and zico's core alone.
+//! `main.rs` makes a program of it, with an allocator and a panic handler of its own (`bare.rs`).
 #![no_std]
 #![forbid(unsafe_code)]
 

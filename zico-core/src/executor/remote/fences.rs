@@ -26,7 +26,8 @@ impl<D: Device> Remote<D> {
         let given = self.change(job, |seat| {
             seat.give(zone, &pages);
             seat.untold[zone.index()].extend(pages);
-            // Told with the fence: before it nobody else can have them, unless somebody starts for them.
+            // Told with the fence: before it nobody else can have them, unless somebody starts for
+            // them.
             if is_waited_for || zone == Zone::Persistent || !seat.is_running {
                 self.tell_given(job, seat);
             }
@@ -35,8 +36,8 @@ impl<D: Device> Remote<D> {
         is_full(given.unwrap_or(0), page_bytes.value())
     }
 
-    /// The broker hears of all that has been given back. The jobs are locked: what one thread has given back
-    /// another may be about to ask for.
+    /// The broker hears of all that has been given back. The jobs are locked: what one thread has
+    /// given back another may be about to ask for.
     pub(super) fn tell_given(&self, job: JobKey, seat: &mut Seat) {
         for (zone, pages) in Zone::ALL.into_iter().zip(core::mem::take(&mut seat.untold)) {
             for some in pages.chunks(AT_A_TIME) {

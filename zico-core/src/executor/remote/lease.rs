@@ -44,8 +44,8 @@ impl<D: Device> Remote<D> {
         }
     }
 
-    /// A lease has been granted, over the connection that there is. If the device has nothing to do for it,
-    /// that is all.
+    /// A lease has been granted, over the connection that there is. If the device has nothing to do
+    /// for it, that is all.
     fn granted(&self, job: JobKey, want: &Want, order: &Order) {
         let connection = self.connection.load(Ordering::Acquire);
         self.change(job, |seat| {
@@ -83,8 +83,8 @@ impl<D: Device> Remote<D> {
         WorkOrder::of_broker(unmap.collect(), map.collect())
     }
 
-    /// Whether what the broker has granted is the job's: not if there is another broker since, which has not
-    /// been told of it.
+    /// Whether what the broker has granted is the job's: not if there is another broker since,
+    /// which has not been told of it.
     pub(in crate::executor) fn settle(
         &self,
         job: JobKey,
@@ -120,8 +120,8 @@ impl<D: Device> Remote<D> {
         true
     }
 
-    /// An order that may be of a broker that is no more has not been carried out: if it is this one's,
-    /// it takes the lease back.
+    /// An order that may be of a broker that is no more has not been carried out: if it is this
+    /// one's, it takes the lease back.
     pub(in crate::executor) fn decline(&self, job: JobKey) {
         self.tell(job, Request::Settle { unmapped: 0, mapped: 0 });
     }

@@ -127,8 +127,8 @@ impl<D: Device> Remote<D> {
         begun
     }
 
-    /// An iteration ends. It does so here whatever the broker says: one that has come in the place of another
-    /// may have been told that none runs, while this was on its way.
+    /// An iteration ends. It does so here whatever the broker says: one that has come in the place
+    /// of another may have been told that none runs, while this was on its way.
     pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
         let was_running = self.change(job, |seat| {
             seat.give_ahead();

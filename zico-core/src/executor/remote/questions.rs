@@ -14,8 +14,8 @@ use crate::types::units::Bytes;
 use crate::types::want::Demand;
 
 impl<D: Device> Remote<D> {
-    /// Why so much can never be had. What the device has room for is asked for as it is: the refusal says the
-    /// same.
+    /// Why so much can never be had. What the device has room for is asked for as it is: the
+    /// refusal says the same.
     pub(in crate::executor) fn is_beyond_all(&self, job: JobKey, demand: Demand) -> Option<Denied> {
         let Demand { asked, pages: regions, .. } = demand;
         let bytes = regions.saturating_mul(self.link.region_size().value());

@@ -13,8 +13,8 @@ use crate::types::error::BrokerError;
 use crate::types::sync::Ordering;
 
 impl<D: Device> Remote<D> {
-    /// Tells a new broker of all jobs, whose memory has been handed in. From here on it is this one that
-    /// grants.
+    /// Tells a new broker of all jobs, whose memory has been handed in. From here on it is this one
+    /// that grants.
     pub(in crate::executor) fn offer_jobs(
         &self,
         offers: &mut dyn Offers<D>,
@@ -35,7 +35,8 @@ impl<D: Device> Remote<D> {
         };
         for (job, config, offered, (runs, claim), has_left) in jobs {
             let id = JobId(job);
-            // What is reserved for it was so before: the new broker has room for it, or not even that.
+            // What is reserved for it was so before: the new broker has room for it, or not even
+            // that.
             match offers.ask(None, Request::Rejoin(id, config))? {
                 Reply::Joined(_) => {}
                 _ => return Err(BrokerError::Confused),

@@ -19,7 +19,8 @@ pub(super) struct Seat {
     pub(super) ahead: BTreeSet<(Zone, u64)>,
     /// Pages that it has given back and the broker has yet to be told of.
     pub(super) untold: [Vec<u64>; Zone::COUNT],
-    /// Regions that it has given back, the page they were at, and the batch whose completion they wait for.
+    /// Regions that it has given back, the page they were at, and the batch whose completion they
+    /// wait for.
     pub(super) draining: Vec<(u64, (Zone, u64), u32)>,
     /// The pages given back since the last batch was closed.
     pub(super) given: usize,
@@ -28,7 +29,8 @@ pub(super) struct Seat {
     /// No event could be recorded for it yet.
     pub(super) is_owed: bool,
     pub(super) is_running: bool,
-    /// What its iteration is expected to take, in regions, if that was known when it asked to start.
+    /// What its iteration is expected to take, in regions, if that was known when it asked to
+    /// start.
     pub(super) claim: Option<u32>,
     pub(super) has_left: bool,
     /// A thread takes away what it has mapped, after it has left.
@@ -77,8 +79,8 @@ impl Seat {
         }
     }
 
-    /// All regions that it has, for a new broker. Those that drain do so in the batch that is open from now
-    /// on.
+    /// All regions that it has, for a new broker. Those that drain do so in the batch that is open
+    /// from now on.
     pub(super) fn offer(&mut self) -> Vec<Offered> {
         self.untold = Default::default();
         let leased: BTreeSet<u32> =

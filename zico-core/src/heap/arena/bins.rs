@@ -200,8 +200,8 @@ impl Bins {
     }
 }
 
-/// The bin of a length of so many units: the units themselves up to [`EXACT_BINS`], from there on their
-/// first twelve bits and how many more there are.
+/// The bin of a length of so many units: the units themselves up to [`EXACT_BINS`], from there on
+/// their first twelve bits and how many more there are.
 #[expect(clippy::cast_possible_truncation, reason = "see the assertion above")]
 #[inline]
 const fn bin(units: u64) -> usize {

@@ -1,4 +1,5 @@
-//! Plans an iteration: where each of its allocations goes, checked, and which pages stay between them.
+//! Plans an iteration: where each of its allocations goes, checked, and which pages stay between
+//! them.
 
 use alloc::vec::Vec;
 

@@ -27,8 +27,8 @@ struct Pattern {
 #[derive(Default)]
 pub(super) struct Seen {
     patterns: RecentlyUsed<Pattern, KINDS>,
-    /// How often a plan has taken too long. A job of which that is so [`PLANNED_ANEW`] times is planned no
-    /// more.
+    /// How often a plan has taken too long. A job of which that is so [`PLANNED_ANEW`] times is
+    /// planned no more.
     pub(super) too_long: Arc<AtomicU32>,
 }
 
