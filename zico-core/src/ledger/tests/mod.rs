@@ -27,6 +27,7 @@ mod quota;
 mod refusals;
 mod reports;
 mod retiring;
+mod users;
 
 /// A page.
 const PAGE: Bytes = Bytes::mib(1);
