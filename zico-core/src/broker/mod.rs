@@ -11,11 +11,13 @@
 //! cut off, or has died, keeps what it held charged until it is [proven gone](Broker::gone).
 
 mod clients;
+mod leases;
 mod link;
 pub(crate) mod message;
 mod recovery;
 mod requests;
 mod revoke;
+mod violation;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -35,7 +37,7 @@ pub use crate::types::want::Told;
 pub use clients::Client;
 pub use link::{Fetch, Link, Offers};
 pub use message::{Lease, Notice, Offered, Order, Outline, Refusal, Reply, Request, Seen, Usage};
-pub use requests::Violation;
+pub use violation::Violation;
 
 /// The physical memory of regions, by number: what the broker holds of the device.
 pub trait Store {

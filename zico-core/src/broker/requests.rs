@@ -4,18 +4,15 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::vec::Vec;
-use core::fmt;
 
 use super::clients::{Client, State};
-use super::message::{Lease, Order, Outline, Refusal, Reply, Request, Seen};
-use super::revoke::number;
-use super::{Broker, Seat, Store};
+use super::leases::refusal;
+use super::message::{Outline, Refusal, Reply, Request, Seen};
+use super::{Broker, Seat, Store, Violation};
 use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
 use crate::learn::signature::{Mark, Signature};
 use crate::ledger::account::Account;
-use crate::ledger::{Denied, Done, Place, WorkOrder};
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::config::{JobConfig, Terms};
@@ -31,46 +28,6 @@ use crate::types::zone::Zone;
 
 /// An iteration has a mark after 2^n allocations, and counts them in 32 bits.
 const MARKS: u32 = 32;
-
-/// A request that no correct client makes. It has changed nothing, and the client is to be
-/// [cut off](Broker::cut_off).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Violation {
-    /// It names no job of the client, or none where it has to, or one where it may not.
-    NoSuchJob,
-    /// A lease before the last one has been settled.
-    Unsettled,
-    /// A lease has come further than it could.
-    NothingToSettle,
-    /// A page beyond the arena, or asked for twice, or leased already; or none.
-    BadPage,
-    /// A fence whose number no client has.
-    BadBatch,
-    /// A mark that no iteration has.
-    BadMark,
-    /// A name that is longer than names may be.
-    BadName,
-    /// It comes from a client that is not there, or has been cut off.
-    CutOff,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSuchJob => "a request for a job that the client does not have",
-            Self::Unsettled => "a lease before the last one has been settled",
-            Self::NothingToSettle => "a settlement of more than was ordered",
-            Self::BadPage => "a lease of pages that cannot be leased",
-            Self::BadBatch => "a fence whose number no client has",
-            Self::BadMark => "a mark that no iteration has",
-            Self::BadName => "a name that is too long",
-            Self::CutOff => "a request of a client that has been cut off",
-        })
-    }
-}
-
-impl core::error::Error for Violation {}
 
 impl<S: Store> Broker<S> {
     /// Handles one request of a client, about one of its jobs unless it is of the pool. The reply,
@@ -261,131 +218,6 @@ impl<S: Store> Broker<S> {
         Ok(())
     }
 
-    fn lease(
-        &mut self,
-        client: Client,
-        job: JobKey,
-        lease: Lease,
-        now: Ticks,
-    ) -> Result<Reply, Violation> {
-        if !self.ledger.has(job) {
-            return Ok(Reply::Refused(Refusal::Left));
-        }
-        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
-            return Err(Violation::Unsettled);
-        }
-        let asks_for_any = !lease.pages.is_empty();
-        let lease = self.without_ahead(job, lease);
-        if asks_for_any && lease.pages.is_empty() {
-            return Ok(Reply::Granted(Order::default()));
-        }
-        self.check_pages(job, &lease)?;
-        let (want, last) = lease.want();
-        if self.is_recovering {
-            let (asked, pages) = (want.asked, want.pages.len() as u64);
-            return Ok(Reply::Refused(Refusal::Busy(self.ledger.shortage(job, asked, pages))));
-        }
-        self.make_way(job, &want, last);
-        let order = match self.ledger.lease(job, &want, last, now) {
-            Ok(order) => order,
-            Err(denied) => return Ok(Reply::Refused(refusal(denied))),
-        };
-        if let Err(why) = self.create(job, want.zone, &order, now) {
-            return Ok(Reply::Refused(Refusal::Device(why)));
-        }
-        let last_page = want.pages.iter().copied().max().filter(|_| want.zone == Zone::Iteration);
-        let for_client = Order {
-            unmap: order.unmap.iter().map(|&(at, _)| (at.zone.lifetime(), at.page)).collect(),
-            map: order.map.iter().map(|&(page, region)| (page, number(region))).collect(),
-            ahead: last_page.map_or_else(Vec::new, |last| self.ledger.lease_ahead(job, last, now)),
-        };
-        if let Some(seat) = self.seats.get_mut(&job) {
-            seat.ahead.extend(&for_client.ahead);
-        }
-        for &(_, region) in &for_client.map {
-            self.imports.entry(region).or_default().insert(client);
-        }
-        if !order.is_empty()
-            && let Some(seat) = self.seats.get_mut(&job)
-        {
-            seat.order = Some((want.zone, order));
-        }
-        Ok(Reply::Granted(for_client))
-    }
-
-    /// What a lease asks for without what has been leased ahead: another thread of the client has
-    /// had that answer meanwhile.
-    fn without_ahead(&mut self, job: JobKey, mut lease: Lease) -> Lease {
-        if let Some(seat) = self.seats.get_mut(&job)
-            && Zone::from(lease.lifetime) == Zone::Iteration
-        {
-            lease.pages.retain(|page| !seat.ahead.remove(page));
-        }
-        lease
-    }
-
-    /// Pages that are asked for are those of the arena, each once, and none that is leased.
-    fn check_pages(&self, job: JobKey, lease: &Lease) -> Result<(), Violation> {
-        let zone = Zone::from(lease.lifetime);
-        let mut pages = lease.pages.clone();
-        pages.sort_unstable();
-        let twice = pages.windows(2).any(|pair| pair[0] == pair[1]);
-        let beyond = pages.last().is_none_or(|&last| last >= self.pages);
-        let leased = |&page: &u64| self.ledger.is_leased(Place { job, zone, page });
-        if twice || beyond || pages.iter().any(leased) {
-            return Err(Violation::BadPage);
-        }
-        Ok(())
-    }
-
-    /// Creates the memory that a lease needs. If the device refuses, the lease is taken back.
-    fn create(
-        &mut self,
-        job: JobKey,
-        zone: Zone,
-        order: &WorkOrder,
-        now: Ticks,
-    ) -> Result<(), Arc<str>> {
-        for (created, &region) in order.create.iter().enumerate() {
-            if let Err(why) = self.store.create(number(region)) {
-                let done = Done { created, ..Done::default() };
-                self.ledger.settle(job, zone, order, &done, now);
-                return Err(why);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a client may have a handle of a region's memory: one of its jobs has just leased it.
-    #[must_use]
-    pub fn may_fetch(&self, client: Client, region: u32) -> bool {
-        let orders = self.seats.values().filter(|seat| seat.client == client);
-        let mut maps =
-            orders.filter_map(|seat| seat.order.as_ref()).flat_map(|(_, order)| &order.map);
-        maps.any(|&(_, mapped)| number(mapped) == region)
-    }
-
-    fn settle(
-        &mut self,
-        job: JobKey,
-        unmapped: u32,
-        mapped: u32,
-        now: Ticks,
-    ) -> Result<(), Violation> {
-        // One of the broker before this has been told of in another way.
-        let Some(seat) = self.seats.get_mut(&job) else { return Ok(()) };
-        let Some((zone, order)) = seat.order.take() else { return Ok(()) };
-        let (unmapped, mapped) = (unmapped as usize, mapped as usize);
-        let all = (order.unmap.len(), order.map.len());
-        if unmapped > all.0 || mapped > all.1 || (mapped > 0 && unmapped < all.0) {
-            seat.order = Some((zone, order));
-            return Err(Violation::NothingToSettle);
-        }
-        let done = Done { unmapped, created: order.create.len(), mapped };
-        self.ledger.settle(job, zone, &order, &done, now);
-        Ok(())
-    }
-
     fn give_back(&mut self, job: JobKey, lifetime: Lifetime, pages: &[u64], now: Ticks) {
         let zone = Zone::from(lifetime);
         if let Some(seat) = self.seats.get_mut(&job).filter(|_| zone == Zone::Iteration) {
@@ -401,12 +233,4 @@ impl<S: Store> Broker<S> {
 
 const fn signature(seen: Seen) -> Signature {
     Signature::of(seen.allocations, seen.hash)
-}
-
-fn refusal(denied: Denied) -> Refusal {
-    match denied {
-        Denied::Busy(shortage) => Refusal::Busy(shortage),
-        Denied::Never(why) => Refusal::Never(why),
-        Denied::BeyondCap(shortage, cap) => Refusal::BeyondCap(shortage, cap),
-    }
 }

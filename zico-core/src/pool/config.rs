@@ -1,0 +1,159 @@
+//! How a pool is to be: its budget, the size of its regions, its policy.
+
+use alloc::boxed::Box;
+
+use crate::broker::{Broker, Store};
+use crate::ledger::{Ledger, Rules, regions_of};
+use crate::policy::{Policy, TimeShift};
+use crate::types::config::HandOver;
+use crate::types::device::Caps;
+use crate::types::error::PoolError;
+use crate::types::tuning::{
+    ADDRESSES_PER_BYTE, LARGE_REGIONS, MOST_REGIONS_UNTOLD, PATIENCE, SMALL_REGIONS,
+};
+use crate::types::units::{Bytes, Ticks};
+
+/// How a pool is to be.
+pub struct PoolConfig {
+    budget: Bytes,
+    region: Option<Bytes>,
+    policy: Box<dyn Policy>,
+    hand_over: HandOver,
+    patience: Ticks,
+}
+
+impl PoolConfig {
+    /// A pool that never holds more than `budget` bytes of the device, with time shift as its
+    /// policy and regions of a size that suits the budget.
+    #[must_use]
+    pub fn new(budget: Bytes) -> Self {
+        Self {
+            budget,
+            region: None,
+            policy: Box::new(TimeShift::default()),
+            hand_over: HandOver::Fenced,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The size of a region: a power of two, at least the device's granularity. Smaller ones follow
+    /// the jobs' waves more closely, larger ones are fewer device calls.
+    #[must_use]
+    pub fn region_size(mut self, region: Bytes) -> Self {
+        self.region = Some(region);
+        self
+    }
+
+    /// Who decides when an iteration starts.
+    #[must_use]
+    pub fn policy(mut self, policy: Box<dyn Policy>) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// How memory passes from one job to another.
+    #[must_use]
+    pub fn hand_over(mut self, hand_over: HandOver) -> Self {
+        self.hand_over = hand_over;
+        self
+    }
+
+    /// How long, by the device's clock, others wait for a job that is between iterations, holds
+    /// memory that it may free, and does nothing. A minute unless told otherwise.
+    ///
+    /// The pool cannot know whether it ever will. Where all that could go on waits for such a job,
+    /// whoever cannot go on without its memory is told so after this time
+    /// ([`AllocError::OutOfMemory`]) instead of waiting for ever. Who would rather wait says
+    /// [`Ticks::MAX`]. Somebody has to [look](Pool::poll), and the device's clock has to go on
+    /// where the device has nothing to do.
+    ///
+    /// [`AllocError::OutOfMemory`]: crate::AllocError::OutOfMemory
+    #[must_use]
+    pub fn patience(mut self, patience: Ticks) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The size of a region on a device of this granularity: as given, else 2 MiB or the
+    /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
+    /// above 512 GiB. Less for a budget below 4 GiB: about a 2048th, within the granularity.
+    #[must_use]
+    pub fn region_for(&self, granularity: Bytes) -> Bytes {
+        let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
+        let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
+        let fair = part(SMALL_REGIONS).at_least(part(LARGE_REGIONS));
+        let least = power(self.budget.value().saturating_sub(1) / MOST_REGIONS_UNTOLD * 2)
+            .at_least(granularity);
+        self.region.unwrap_or(fair.at_least(least))
+    }
+}
+
+impl PoolConfig {
+    /// The books of such a pool on a device with these properties, and the size of its regions.
+    pub(super) fn ledger<E>(self, caps: Caps) -> Result<(Bytes, Ledger), PoolError<E>> {
+        let region = self.region_for(caps.granularity);
+        check_region(region, caps)?;
+        let count = regions_of(self.budget, region, caps.capacity).map_err(PoolError::Budget)?;
+        let Self { policy, hand_over, patience, .. } = self;
+        let rules = Rules { page_bytes: region.value(), hand_over, patience };
+        Ok((region, Ledger::new(count, policy, &rules)))
+    }
+
+    /// A broker with the books of such a pool, for the jobs of several processes, over the memory
+    /// of a device with these properties. Memory is handed over as [`HandOver::Fenced`] says: a
+    /// broker reaches into no other process.
+    ///
+    /// # Errors
+    /// If the budget or the region size cannot be.
+    pub fn broker<S: Store, E>(self, caps: Caps, store: S) -> Result<Broker<S>, PoolError<E>> {
+        let (region, ledger) = self.hand_over(HandOver::Fenced).ledger(caps)?;
+        let pages = range_of(caps.capacity, region).value() / region.value();
+        Ok(Broker::new(ledger, caps.capacity, pages, store))
+    }
+}
+
+/// Whether regions of this size can be on a device.
+pub(super) fn check_region<E>(region: Bytes, caps: Caps) -> Result<(), PoolError<E>> {
+    let granularity = caps.granularity;
+    if !granularity.value().is_power_of_two() {
+        return Err(PoolError::Granularity { granularity });
+    }
+    if !region.value().is_power_of_two() || region < granularity {
+        return Err(PoolError::RegionSize { region, granularity });
+    }
+    Ok(())
+}
+
+/// The length of an arena's address range on a device with so much memory.
+pub(super) fn range_of(capacity: Bytes, region: Bytes) -> Bytes {
+    let len = Bytes::new(capacity.value().saturating_mul(ADDRESSES_PER_BYTE));
+    len.round_up(region).unwrap_or(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_suits_its_budget() {
+        let region = |budget| PoolConfig::new(budget).region_for(Bytes::mib(2));
+        for (budget, chosen) in [
+            (Bytes::new(1), Bytes::mib(2)),
+            (Bytes::gib(4), Bytes::mib(2)),
+            (Bytes::gib(48), Bytes::mib(2)),
+            (Bytes::gib(64), Bytes::mib(4)),
+            (Bytes::gib(80), Bytes::mib(4)),
+            (Bytes::gib(192), Bytes::mib(4)),
+            (Bytes::gib(512), Bytes::mib(4)),
+            (Bytes::gib(1 << 10), Bytes::mib(8)),
+            (Bytes::gib(1 << 20), Bytes::gib(8)),
+        ] {
+            assert_eq!(region(budget), chosen, "{budget}");
+        }
+        assert!(Bytes::MAX.value() / region(Bytes::MAX).value() <= 1 << 20);
+        assert_eq!(
+            PoolConfig::new(Bytes::gib(4)).region_size(Bytes::mib(8)).region_for(Bytes::mib(2)),
+            Bytes::mib(8)
+        );
+    }
+}
