@@ -18,6 +18,8 @@ use zico_node::{Client, Server, ServerConfig};
 
 const REGION: Bytes = Bytes::kib(64);
 const TURNS: usize = 2000;
+/// The regions that a wave takes.
+const WAVE: u32 = 256;
 
 fn device() -> Result<HostDevice, Box<dyn Error>> {
     Ok(HostDevice::new(HostConfig::new().granularity(REGION).capacity(Bytes::mib(256)))?)
@@ -48,6 +50,18 @@ fn lease(job: &Job<HostDevice>) -> Result<f64, Box<dyn Error>> {
 fn iteration(job: &Job<HostDevice>) -> Result<f64, Box<dyn Error>> {
     median(|| {
         job.begin_blocking(None, Duration::from_millis(1))?;
+        job.end()?;
+        Ok(())
+    })
+}
+
+/// An iteration whose wave rises by a region at a time and falls again.
+fn wave(job: &Job<HostDevice>) -> Result<f64, Box<dyn Error>> {
+    let request = Request::new(REGION, Lifetime::Iteration);
+    median(|| {
+        job.begin_blocking(None, Duration::from_millis(1))?;
+        let blocks = (0..WAVE).map(|_| job.alloc(request)).collect::<Result<Vec<_>, _>>()?;
+        blocks.into_iter().rev().try_for_each(|block| job.free(block))?;
         job.end()?;
         Ok(())
     })
@@ -86,19 +100,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
     };
     type Measure<'a> = &'a dyn Fn(&Job<HostDevice>) -> Result<f64, Box<dyn Error>>;
-    let rows: [(&str, Measure<'_>); 3] = [
-        ("a question and its answer", &held),
-        ("a region leased and given back", &lease),
-        ("an empty iteration", &iteration),
+    let rows: [(&str, Measure<'_>, u32); 4] = [
+        ("a question and its answer", &held, 1),
+        ("a region leased and given back", &lease, 1),
+        ("the same in a wave of 256 regions", &wave, WAVE),
+        ("an empty iteration", &iteration, 1),
     ];
-    for (what, measure) in rows {
+    for (what, measure, of) in rows {
         // The memory is there, and mapped.
         measure(&own_job)?;
         measure(&far_job)?;
-        let near = measure(&own_job)?;
+        let near = measure(&own_job)? / f64::from(of);
         let before = messages.load(Ordering::Relaxed);
-        let apart = measure(&far_job)?;
-        println!("{what:<44} {near:>10.2} {apart:>10.2} {:>9.2}", per_turn(before));
+        let apart = measure(&far_job)? / f64::from(of);
+        let messages = per_turn(before) / f64::from(of);
+        println!("{what:<44} {near:>10.2} {apart:>10.2} {messages:>9.2}");
     }
     let created = median(|| {
         let memory = own_device.create(REGION)?;
