@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zico_core::broker::{Broker, Client, Fetch, Link, Pulse, Reply, Request, Store, Violation};
 use zico_core::{
-    BrokerError, BudgetError, Bytes, Device, JobId, Pool, PoolConfig, PoolError, Snapshot,
+    BrokerError, BudgetError, Bytes, Device, JobId, Pool, PoolConfig, PoolError, Snapshot, WeakPool,
 };
 
 use crate::device::{MockDevice, MockError, MockMemory};
@@ -111,7 +111,8 @@ impl MockBroker {
             state.users.insert(client, user);
             client
         };
-        let life = Arc::new(Mutex::new(Life { is_dead: false, messages_left: None }));
+        let life = Life { is_dead: false, messages_left: None, meanwhile: None };
+        let life = Arc::new(Mutex::new(life));
         let link = MockLink { broker: self.clone(), client, life: life.clone() };
         let pool = Pool::connect(self.device.clone(), Box::new(link))?;
         Ok(MockClient { broker: self.clone(), client, life, pool })
@@ -204,7 +205,11 @@ struct Life {
     is_dead: bool,
     /// It dies before the message after so many.
     messages_left: Option<u64>,
+    /// Its pool, and when its other thread runs while an answer is on its way.
+    meanwhile: Option<(WeakPool<MockDevice>, When)>,
 }
+
+type When = Box<dyn FnMut() -> bool + Send>;
 
 /// A client of a [`MockBroker`].
 pub struct MockClient {
@@ -233,6 +238,12 @@ impl MockClient {
         if !self.is_dead() {
             notices.into_iter().for_each(|notice| self.pool.notice(notice));
         }
+    }
+
+    /// While an answer of the broker is on its way, the thread that hears what the broker says unasked
+    /// runs, each time that `when` says so: it hears it, and polls.
+    pub fn hear_while_asking(&self, when: impl FnMut() -> bool + Send + 'static) {
+        self.life().meanwhile = Some((self.pool.downgrade(), Box::new(when)));
     }
 
     /// The process dies, or loses its connection: nothing that it says any more is heard. What it
@@ -280,6 +291,28 @@ struct MockLink {
 }
 
 impl MockLink {
+    /// What the other thread does while an answer is on its way.
+    fn meanwhile(&self) {
+        let mut meanwhile = {
+            let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+            if life.is_dead {
+                return;
+            }
+            // What it says itself is no such moment again.
+            life.meanwhile.take()
+        };
+        if let Some((pool, when)) = &mut meanwhile
+            && when()
+            && let Some(pool) = pool.upgrade()
+        {
+            let notices = self.broker.lock().broker.take_notices(self.client);
+            notices.into_iter().for_each(|notice| pool.notice(notice));
+            // What the device refuses is tried again.
+            let _ = pool.poll();
+        }
+        self.life.lock().unwrap_or_else(PoisonError::into_inner).meanwhile = meanwhile;
+    }
+
     /// Whether a message arrives.
     fn arrives(&self) -> bool {
         let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,6 +342,7 @@ impl Link<MockDevice> for MockLink {
             return Err(BrokerError::Unreachable);
         }
         let reply = self.broker.handle(self.client, job, request);
+        self.meanwhile();
         reply.inspect(heard).ok_or(BrokerError::Unreachable)
     }
 

@@ -67,6 +67,8 @@ impl World {
             // Every other seed has processes of two users.
             let user = self.rng.u32(..2) * self.users;
             let client = self.broker.connect_as(user).unwrap();
+            let mut rng = Rng::with_seed(self.rng.u64(..));
+            client.hear_while_asking(move || rng.u8(..3) == 0);
             self.processes.push(Process { client, tenants: Vec::new(), streams: Vec::new() });
         }
         if self.processes.is_empty() {

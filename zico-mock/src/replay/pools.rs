@@ -62,6 +62,14 @@ impl Pools {
         let broker = MockBroker::new(device.clone(), config)?;
         let clients = (0..jobs.max(1)).map(|_| broker.connect());
         let clients = clients.collect::<Result<Vec<_>, _>>()?;
+        // A process has a thread that hears the broker while another one asks.
+        for (client, every) in clients.iter().zip((3..=5).cycle()) {
+            let mut asked = 0_u32;
+            client.hear_while_asking(move || {
+                asked = asked.wrapping_add(1);
+                asked.is_multiple_of(every)
+            });
+        }
         let all = clients.iter().map(|client| client.pool().clone()).collect();
         Ok(Self { all, policy, shared: true, broker: Some((broker, clients)) })
     }

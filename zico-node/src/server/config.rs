@@ -21,7 +21,7 @@ impl Teardown for Duration {
     }
 }
 
-/// How a [`Server`] is to be.
+/// How a [`Server`](crate::Server) is to be.
 pub struct ServerConfig {
     /// Where it listens.
     pub socket: PathBuf,

@@ -1,7 +1,5 @@
 //! Leases: asked of the broker, carried out here, settled there.
 
-use alloc::vec::Vec;
-
 use super::{Refused, Remote, number, refused};
 use crate::broker::{Lease, Order, Reply, Request};
 use crate::ledger::{Done, Place, WorkOrder};
@@ -20,28 +18,34 @@ impl<D: Device> Remote<D> {
         want: &Want,
         last: bool,
     ) -> Result<WorkOrder, Refused> {
-        let is_there = self.change(job, |seat| {
+        let missing = self.change(job, |seat| {
             let is_there = seat.use_ahead(want.zone, &want.pages);
-            if !is_there {
+            (!is_there).then(|| {
                 self.tell_given(job, seat);
-            }
-            is_there
+                seat.ask(want.zone, &want.pages)
+            })
         });
-        if is_there == Some(true) {
-            return Ok(WorkOrder::default());
-        }
+        let missing = match missing {
+            Some(Some(missing)) => missing,
+            Some(None) => return Ok(WorkOrder::default()),
+            None => return Err(Refused::Left),
+        };
+        let mut lease = Lease::new(want, last);
+        lease.pages = missing;
         let mut heard = |reply: &Reply| {
             if let Reply::Granted(order) = reply {
                 self.granted(job, want, order);
             }
         };
-        let request = Request::Lease(Lease::new(want, last));
-        match self.link.ask_in_order(Some(JobId(job)), request, &mut heard) {
-            Ok(Reply::Granted(order)) => Ok(self.order(job, order)),
-            Ok(Reply::Refused(refusal)) => Err(refused(refusal)),
-            Ok(_) => Err(Refused::Broker(BrokerError::Confused)),
-            Err(error) => Err(Refused::Broker(error)),
-        }
+        let refusal =
+            match self.link.ask_in_order(Some(JobId(job)), Request::Lease(lease), &mut heard) {
+                Ok(Reply::Granted(order)) => return Ok(self.order(job, order)),
+                Ok(Reply::Refused(refusal)) => refused(refusal),
+                Ok(_) => Refused::Broker(BrokerError::Confused),
+                Err(error) => Refused::Broker(error),
+            };
+        self.change(job, |seat| seat.refused(want.zone, &want.pages));
+        Err(refusal)
     }
 
     /// A lease has been granted, over the connection that there is. If the device has nothing to do
@@ -49,16 +53,9 @@ impl<D: Device> Remote<D> {
     fn granted(&self, job: JobKey, want: &Want, order: &Order) {
         let connection = self.connection.load(Ordering::Acquire);
         self.change(job, |seat| {
-            for &page in &order.ahead {
-                seat.leased.insert((want.zone, page));
-                seat.ahead.insert((want.zone, page));
-            }
-            // What another thread has been leased ahead meanwhile is this one's.
-            want.pages.iter().for_each(|&page| {
-                seat.ahead.remove(&(want.zone, page));
-            });
+            seat.has_leased_ahead(want.zone, &order.ahead);
             if order.map.is_empty() {
-                seat.leased.extend(want.pages.iter().map(|&page| (want.zone, page)));
+                seat.has_leased(want.zone, &want.pages);
             } else {
                 seat.granted = Some((connection, want.pages.clone()));
             }
@@ -94,8 +91,11 @@ impl<D: Device> Remote<D> {
     ) -> bool {
         let is_known = self.change(job, |seat| {
             let now = self.connection.load(Ordering::Acquire);
-            let granted = seat.granted.take().filter(|(connection, _)| *connection == now);
-            let Some((_, pages)) = granted else { return false };
+            let Some((connection, pages)) = seat.granted.take() else { return false };
+            if connection != now {
+                seat.refused(zone, &pages);
+                return false;
+            }
             for (place, _) in &order.unmap[..done.unmapped] {
                 seat.mapped.remove(&(place.zone, place.page));
             }
@@ -103,12 +103,9 @@ impl<D: Device> Remote<D> {
                 seat.mapped.insert((zone, page), number(region));
             }
             if done.mapped == order.map.len() {
-                seat.leased.extend(pages.into_iter().map(|page| (zone, page)));
+                seat.has_leased(zone, &pages);
             } else {
-                // Those of them that had been leased ahead still are.
-                let places = pages.into_iter().map(|page| (zone, page));
-                let left = places.filter(|place| seat.leased.contains(place)).collect::<Vec<_>>();
-                seat.ahead.extend(left);
+                seat.refused(zone, &pages);
             }
             true
         });

@@ -84,8 +84,9 @@ impl<D: Device> Remote<D> {
         self.release.lock().insert(region);
     }
 
-    /// The regions whose memory is to go, for the caller to give up: no other thread gets them, which
-    /// would unmap what is unmapped already, or a region that has come back under the same number.
+    /// The regions whose memory is to go, for the caller to give up: no other thread gets them,
+    /// which would unmap what is unmapped already, or a region that has come back under the same
+    /// number.
     pub(in crate::executor) fn take_releases(&self) -> BTreeSet<u32> {
         core::mem::take(&mut *self.release.lock())
     }

@@ -1,0 +1,107 @@
+//! What is leased before it is asked for, while the process hears that others wait.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use zico_core::{AllocError, Begin, Block, Bytes, Job, JobConfig, Lifetime, PoolConfig, Request};
+use zico_mock::policy::AlwaysStart;
+use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream};
+
+const REGION: Bytes = Bytes::mib(2);
+const REGIONS: u64 = 48;
+
+struct Tenant {
+    device: MockDevice,
+    client: MockClient,
+    job: Job<MockDevice>,
+    stream: MockStream,
+    owner: u32,
+    held: Vec<(Block, Claim)>,
+}
+
+impl Tenant {
+    fn new(device: &MockDevice, broker: &MockBroker, name: &str) -> Self {
+        let (client, stream) = (broker.connect().unwrap(), device.add_stream());
+        let job = client.pool().join(JobConfig::new(name).without_plans(), stream).unwrap();
+        let owner = u32::from(name == "b");
+        Self { device: device.clone(), client, job, stream, owner, held: Vec::new() }
+    }
+
+    /// Whether a block of so many regions can be had now.
+    fn alloc(&mut self, regions: u64) -> bool {
+        let request = Request::new(Bytes::new(regions * REGION.value()), Lifetime::Iteration);
+        let block = match self.job.alloc(request) {
+            Ok(block) => block,
+            Err(AllocError::Busy(_)) => return false,
+            Err(error) => panic!("{error}"),
+        };
+        let (at, len) = (block.address(), block.bytes());
+        let claim = self.device.own(self.stream, self.owner, at, len).unwrap();
+        self.held.push((block, claim));
+        true
+    }
+
+    fn free_all(&mut self) {
+        while let Some((block, claim)) = self.held.pop() {
+            self.device.disown(self.stream, claim).unwrap();
+            self.job.free(block).unwrap();
+        }
+    }
+
+    fn begin(&self) {
+        assert_eq!(self.job.begin(None), Ok(Begin::Started));
+    }
+
+    fn end(&mut self) {
+        self.free_all();
+        self.job.end().unwrap();
+        self.device.run_until_idle();
+        self.client.serve();
+        self.client.pool().poll().unwrap();
+    }
+}
+
+/// A block needs pages of which some have been leased ahead. While the broker is asked for the
+/// others, the process hears that somebody waits, and gives back what it has been leased ahead: not
+/// what it asks with.
+#[test]
+fn what_is_asked_for_is_not_given_back_meanwhile() {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let budget = Bytes::new(REGIONS * REGION.value());
+    let pool = PoolConfig::new(budget).region_size(REGION).policy(Box::new(AlwaysStart));
+    let broker = MockBroker::new(device.clone(), pool).unwrap();
+    let mut one = Tenant::new(&device, &broker, "a");
+    let mut two = Tenant::new(&device, &broker, "b");
+    let mut fewest = u64::MAX;
+    for rise in 2..24 {
+        // A wave that rises by a region at a time, and so is known.
+        for _ in 0..4 {
+            one.begin();
+            let before = broker.messages();
+            (0..32).for_each(|_| assert!(one.alloc(1)));
+            fewest = fewest.min(broker.messages() - before);
+            one.end();
+        }
+        one.begin();
+        (0..rise).for_each(|_| assert!(one.alloc(1)));
+        // The other one asks for more than there is, and waits. The first one has yet to hear of it.
+        two.begin();
+        assert!(!two.alloc(REGIONS - 1));
+        one.client.hear_while_asking(|| true);
+        let has_six = one.alloc(6);
+        one.client.hear_while_asking(|| false);
+        one.client.serve();
+        // The broker's books have all that is in use, once the device has passed what is not.
+        device.run_until_idle();
+        one.client.pool().poll().unwrap();
+        let used = REGION.value() * (rise + if has_six { 6 } else { 0 });
+        assert!(one.job.held().iteration.value() >= used, "at a rise of {rise}");
+        one.end();
+        // It is content with less, and nobody waits any more.
+        assert!(two.alloc(1));
+        two.end();
+        assert_eq!(device.violations(), [], "at a rise of {rise}");
+        assert_eq!(broker.violations(), [], "at a rise of {rise}");
+    }
+    // Six of them tell of marks.
+    assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
+}
