@@ -30,11 +30,11 @@ impl PoolStats {
 pub struct JobStats {
     /// Bytes of live blocks, as asked for.
     pub requested: u64,
-    /// The most that these were.
+    /// The most that these were: since the job joined, or since `zico_reset_peaks`.
     pub requested_peak: u64,
     /// Bytes of live blocks, rounded up to multiples of 512.
     pub allocated: u64,
-    /// The most that these were.
+    /// The most that these were, likewise.
     pub allocated_peak: u64,
     /// All bytes ever allocated, rounded up likewise.
     pub allocated_total: u64,
@@ -42,7 +42,7 @@ pub struct JobStats {
     pub freed_total: u64,
     /// Bytes charged to the job: whole regions, with what the device has yet to pass.
     pub reserved: u64,
-    /// The most that these were.
+    /// The most that these were, likewise; after `zico_reset_peaks` at least what is known of it.
     pub reserved_peak: u64,
     /// Allocations that were made.
     pub allocations: u64,
