@@ -142,6 +142,11 @@ typedef struct ZicoJobStats {
    */
   uint64_t frees;
   /**
+   * The most blocks that were live at one time: since the job joined, or since
+   * `zico_reset_peaks`.
+   */
+  uint64_t blocks_peak;
+  /**
    * Allocations that were refused for good.
    */
   uint64_t refusals;

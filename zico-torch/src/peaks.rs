@@ -38,6 +38,7 @@ const ALIGNMENT: u64 = 512;
 pub(crate) struct Peaks {
     requested: Level,
     allocated: Level,
+    blocks: Level,
     /// What the most reserved was when it was counted anew; 0 if it never was.
     reserved_before: AtomicU64,
 }
@@ -46,17 +47,20 @@ impl Peaks {
     pub(crate) fn add(&self, bytes: u64) {
         self.requested.add(bytes);
         self.allocated.add(bytes.saturating_add(ALIGNMENT - 1) & !(ALIGNMENT - 1));
+        self.blocks.add(1);
     }
 
     pub(crate) fn sub(&self, bytes: u64) {
         self.requested.sub(bytes);
         self.allocated.sub(bytes.saturating_add(ALIGNMENT - 1) & !(ALIGNMENT - 1));
+        self.blocks.sub(1);
     }
 
     /// Counts anew. `reserved` is the most that has ever been reserved.
     pub(crate) fn reset(&self, reserved: u64) {
         self.requested.reset();
         self.allocated.reset();
+        self.blocks.reset();
         self.reserved_before.store(reserved, Ordering::Relaxed);
     }
 
@@ -68,6 +72,11 @@ impl Peaks {
     /// The most that was allocated, rounded up.
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated.peak()
+    }
+
+    /// The most blocks that were live.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks.peak()
     }
 
     /// The most that was reserved, from what is now and what it ever was. A peak lower than one
@@ -93,7 +102,9 @@ mod tests {
         peaks.sub(1000);
         assert_eq!((peaks.requested(), peaks.allocated()), (1100, 1536));
         assert_eq!(peaks.reserved(2 << 20, 4 << 20), 4 << 20);
+        assert_eq!(peaks.blocks(), 2);
         peaks.reset(4 << 20);
+        assert_eq!(peaks.blocks(), 1);
         assert_eq!((peaks.requested(), peaks.allocated()), (100, 512));
         peaks.add(1);
         assert_eq!((peaks.requested(), peaks.allocated()), (101, 1024));

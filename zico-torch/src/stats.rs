@@ -48,6 +48,9 @@ pub struct JobStats {
     pub allocations: u64,
     /// Blocks that were freed.
     pub frees: u64,
+    /// The most blocks that were live at one time: since the job joined, or since
+    /// `zico_reset_peaks`.
+    pub blocks_peak: u64,
     /// Allocations that were refused for good.
     pub refusals: u64,
     /// Iterations that have begun.
@@ -65,8 +68,15 @@ impl JobStats {
         let (requested, requested_peak) = pair(stats.requested);
         let (allocated, allocated_peak) = pair(stats.allocated);
         let (reserved, reserved_peak) = pair(stats.reserved);
-        let Counts { allocations, frees, iterations, refusals, waited_to_begin, waited_for_memory } =
-            counts;
+        let Counts {
+            allocations,
+            frees,
+            blocks_peak,
+            iterations,
+            refusals,
+            waited_to_begin,
+            waited_for_memory,
+        } = counts;
         Self {
             requested,
             requested_peak,
@@ -78,6 +88,7 @@ impl JobStats {
             reserved_peak,
             allocations,
             frees,
+            blocks_peak,
             refusals,
             iterations,
             waited_to_begin,

@@ -58,6 +58,8 @@ pub(crate) trait Tenant: Send + Sync {
 pub(crate) struct Counts {
     pub(crate) allocations: u64,
     pub(crate) frees: u64,
+    /// The most blocks that were live.
+    pub(crate) blocks_peak: u64,
     pub(crate) iterations: u64,
     /// Allocations that were refused for good.
     pub(crate) refusals: u64,
@@ -277,6 +279,7 @@ impl<D: Adopt> Tenant for Seat<D> {
         let counts = Counts {
             allocations: read(allocations),
             frees: read(frees),
+            blocks_peak: self.peaks.blocks(),
             iterations: read(iterations),
             refusals: read(refusals),
             waited_to_begin: read(waited_to_begin),
