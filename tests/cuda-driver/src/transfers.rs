@@ -136,3 +136,84 @@ export! { call:
         unsafe { put(milliseconds, streams::elapsed(start, end)?) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{cuCtxSetCurrent, cuDevicePrimaryCtxRetain, cuEventCreate, cuEventRecord, cuInit};
+    use crate::{cuStreamCreate, cuStreamSynchronize};
+
+    extern "C" fn sleep(_: *mut c_void) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    /// Device memory with some words, and a stream that is busy.
+    unsafe fn start(words: &mut [u32; 4]) -> (u64, usize) {
+        let (mut context, mut address, mut stream) = (0, 0, 0);
+        // SAFETY: all pointers are to what the functions write or read.
+        unsafe {
+            assert_eq!(cuInit(0), 0);
+            assert_eq!(cuDevicePrimaryCtxRetain(&raw mut context, 0), 0);
+            assert_eq!(cuCtxSetCurrent(context), 0);
+            assert_eq!(cuMemAlloc_v2(&raw mut address, 16), 0);
+            let from = words.as_mut_ptr().expose_provenance() as u64;
+            assert_eq!(cuMemcpy(address, from, 16), 0);
+            assert_eq!(cuStreamCreate(&raw mut stream, 1), 0);
+            assert_eq!(cuLaunchHostFunc(stream, Some(sleep), ptr::null_mut()), 0);
+        }
+        (address, stream)
+    }
+
+    #[test]
+    fn a_copy_has_its_turn_and_one_to_pageable_memory_is_waited_for() {
+        let mut words = [1, 2, 3, 4];
+        // SAFETY: as in `start`; the page-locked block has 4096 bytes.
+        unsafe {
+            let (address, stream) = start(&mut words);
+            let mut pinned = ptr::null_mut();
+            assert_eq!(cuMemHostAlloc(&raw mut pinned, 16, 0), 0);
+            let to = pinned.expose_provenance() as u64;
+            assert_eq!(cuMemcpyAsync(to, address, 16, stream), 0);
+            assert_eq!(cuMemsetD8Async(address, 7, 8, stream), 0);
+            assert_eq!(pinned.cast::<[u32; 4]>().read_volatile(), [0; 4], "not yet");
+            assert_eq!(cuStreamQuery(stream), codes::NOT_READY);
+            let pageable = words.as_mut_ptr().expose_provenance() as u64;
+            assert_eq!(cuMemcpyAsync(pageable, address, 16, stream), 0);
+            assert_eq!(cuStreamQuery(stream), 0);
+            assert_eq!(pinned.cast::<[u32; 4]>().read(), [1, 2, 3, 4]);
+            assert_eq!(words, [0x0707_0707, 0x0707_0707, 3, 4]);
+            assert_eq!(cuMemFreeHost(pinned), 0);
+            assert_eq!(cuMemFreeHost(pinned), codes::INVALID_VALUE);
+            assert_eq!(cuMemFree_v2(address), 0);
+            assert_eq!(cuMemFree_v2(address), codes::INVALID_VALUE);
+        }
+    }
+
+    #[test]
+    fn pointers_are_told_apart_and_events_have_times() {
+        let mut words = [0; 4];
+        // SAFETY: as in `start`.
+        unsafe {
+            let (address, stream) = start(&mut words);
+            let (mut kind, mut first, mut last, mut time) = (0_u32, 0, 0, 0.0);
+            let mut tell =
+                |address| cuPointerGetAttribute((&raw mut kind).cast(), MEMORY_TYPE, address);
+            assert_eq!(tell(address + 15), 0);
+            assert_eq!(tell(words.as_ptr().expose_provenance() as u64), codes::INVALID_VALUE);
+            assert_eq!(kind, OF_DEVICE);
+            assert_eq!(cuStreamSynchronize(stream), 0);
+            assert_eq!(cuEventCreate(&raw mut first, 0) | cuEventCreate(&raw mut last, 0), 0);
+            assert_eq!(cuEventElapsedTime(&raw mut time, first, last), codes::INVALID_HANDLE);
+            assert_eq!(cuEventRecord(first, stream), 0);
+            assert_eq!(cuLaunchHostFunc(stream, Some(sleep), ptr::null_mut()), 0);
+            assert_eq!(cuEventRecord(last, stream), 0);
+            assert_eq!(cuEventElapsedTime(&raw mut time, first, last), codes::NOT_READY);
+            assert_eq!(cuEventSynchronize(last), 0);
+            assert_eq!(cuEventElapsedTime(&raw mut time, first, last), 0);
+            assert!(time >= 49.0, "{time} ms");
+        }
+    }
+}

@@ -109,24 +109,26 @@ def test_tensors_are_freed_on_any_thread() -> None:
 
 
 def test_copies_keep_their_values_among_other_jobs() -> None:
-    """Three jobs of one process and one budget, which is not enough for all at once; waves of each of them."""
+    """Three jobs of one process, each on its stream, in a budget that is not enough for all at once. What one has freed
+    is another's while the copies from it are still to come: in stream order, not in the order of the calls."""
     streams(
         """
         jobs = [zico._job] + [zico._job.pool.join(name) for name in ("b", "c")]
-        wrong, turns = [], 12
+        wrong = []
         def work(seed, job):
-            with job.use():
+            stream = torch.cuda.Stream()
+            with job.use(), torch.cuda.stream(stream):
                 kept = pattern(seed << 20).cuda()
-                for turn in range(turns):
+                for turn in range(8):
+                    values = [(seed << 20) + turn * 100 + i for i in range(7)]
                     with job.iteration():
-                        # 120 MiB each, of 256 in all
-                        wave = [pattern((seed << 20) + turn * 100 + i, 4 * MIB).cuda() for i in range(7)]
-                        copies = [x.clone() for x in wave[:1]] + wave[1:]
+                        # 112 MiB each, of 256 in all
+                        wave = [pattern(value, 4 * MIB).cuda() for value in values]
+                        busy(stream)
+                        read = [x.to("cpu", non_blocking=True) for x in wave]
                         del wave
-                        for i, x in enumerate(copies):
-                            if not torch.equal(x.cpu(), pattern((seed << 20) + turn * 100 + i, 4 * MIB)):
-                                wrong.append((seed, turn, i))
-                        del x, copies
+                    stream.synchronize()
+                    wrong.extend(v for v, x in zip(values, read) if not torch.equal(x, pattern(v, 4 * MIB)))
                 if not torch.equal(kept.cpu(), pattern(seed << 20)): wrong.append((seed, "kept"))
         threads = [threading.Thread(target=work, args=case) for case in enumerate(jobs)]
         [t.start() for t in threads]; [t.join() for t in threads]
