@@ -147,10 +147,10 @@ pub(crate) fn synchronize_event(event: usize) -> Done {
 /// The milliseconds between what two events were recorded for last.
 pub(crate) fn elapsed(start: usize, end: usize) -> Result<f32, u32> {
     let [start, end] = [find_event(start)?, find_event(end)?].map(|event| *lock(&event.points));
-    let (Some(from), Some(to)) = (start.at, end.at) else { return Err(codes::INVALID_HANDLE) };
     if start.passed < start.recorded || end.passed < end.recorded {
         return Err(codes::NOT_READY);
     }
+    let (Some(from), Some(to)) = (start.at, end.at) else { return Err(codes::INVALID_HANDLE) };
     let forward = to.saturating_duration_since(from).as_secs_f32();
     Ok((forward - from.saturating_duration_since(to).as_secs_f32()) * 1e3)
 }

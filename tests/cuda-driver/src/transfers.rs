@@ -140,17 +140,41 @@ export! { call:
 #[cfg(test)]
 mod tests {
     use std::ptr;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use super::*;
-    use crate::{cuCtxSetCurrent, cuDevicePrimaryCtxRetain, cuEventCreate, cuEventRecord, cuInit};
-    use crate::{cuStreamCreate, cuStreamSynchronize};
+    use crate::{cuCtxSetCurrent, cuDevicePrimaryCtxRetain, cuEventCreate, cuEventRecord};
+    use crate::{cuInit, cuStreamCreate, cuStreamSynchronize};
+
+    /// The device waits here until the test says so.
+    extern "C" fn gate(open: *mut c_void) {
+        // SAFETY: each test passes its own flag, which stays.
+        let open = unsafe { &*open.cast::<AtomicBool>() };
+        while !open.swap(false, Ordering::AcqRel) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     extern "C" fn sleep(_: *mut c_void) {
         std::thread::sleep(Duration::from_millis(50));
     }
 
-    /// Device memory with some words, and a stream that is busy.
+    fn closed() -> &'static AtomicBool {
+        Box::leak(Box::default())
+    }
+
+    fn pass(gate: &'static AtomicBool) {
+        gate.store(true, Ordering::Release);
+    }
+
+    unsafe fn wait_for(open: &'static AtomicBool, stream: usize) {
+        let open = ptr::from_ref(open).cast_mut().cast();
+        // SAFETY: the flag stays.
+        assert_eq!(unsafe { cuLaunchHostFunc(stream, Some(gate), open) }, 0);
+    }
+
+    /// Device memory with some words, and a stream.
     unsafe fn start(words: &mut [u32; 4]) -> (u64, usize) {
         let (mut context, mut address, mut stream) = (0, 0, 0);
         // SAFETY: all pointers are to what the functions write or read.
@@ -162,7 +186,6 @@ mod tests {
             let from = words.as_mut_ptr().expose_provenance() as u64;
             assert_eq!(cuMemcpy(address, from, 16), 0);
             assert_eq!(cuStreamCreate(&raw mut stream, 1), 0);
-            assert_eq!(cuLaunchHostFunc(stream, Some(sleep), ptr::null_mut()), 0);
         }
         (address, stream)
     }
@@ -176,10 +199,13 @@ mod tests {
             let mut pinned = ptr::null_mut();
             assert_eq!(cuMemHostAlloc(&raw mut pinned, 16, 0), 0);
             let to = pinned.expose_provenance() as u64;
+            let open = closed();
+            wait_for(open, stream);
             assert_eq!(cuMemcpyAsync(to, address, 16, stream), 0);
             assert_eq!(cuMemsetD8Async(address, 7, 8, stream), 0);
             assert_eq!(pinned.cast::<[u32; 4]>().read_volatile(), [0; 4], "not yet");
             assert_eq!(cuStreamQuery(stream), codes::NOT_READY);
+            pass(open);
             let pageable = words.as_mut_ptr().expose_provenance() as u64;
             assert_eq!(cuMemcpyAsync(pageable, address, 16, stream), 0);
             assert_eq!(cuStreamQuery(stream), 0);
@@ -208,9 +234,12 @@ mod tests {
             assert_eq!(cuEventCreate(&raw mut first, 0) | cuEventCreate(&raw mut last, 0), 0);
             assert_eq!(cuEventElapsedTime(&raw mut time, first, last), codes::INVALID_HANDLE);
             assert_eq!(cuEventRecord(first, stream), 0);
+            let open = closed();
+            wait_for(open, stream);
             assert_eq!(cuLaunchHostFunc(stream, Some(sleep), ptr::null_mut()), 0);
             assert_eq!(cuEventRecord(last, stream), 0);
             assert_eq!(cuEventElapsedTime(&raw mut time, first, last), codes::NOT_READY);
+            pass(open);
             assert_eq!(cuEventSynchronize(last), 0);
             assert_eq!(cuEventElapsedTime(&raw mut time, first, last), 0);
             assert!(time >= 49.0, "{time} ms");
