@@ -145,8 +145,8 @@ pub unsafe extern "C" fn zico_serve_host(
 }
 
 /// Serves as the broker of the CUDA device with this number, counted from 0, as `zico_serve_host`
-/// does of the machine's own memory. Makes no context on the device. One process of a machine serves
-/// a device.
+/// does of the machine's own memory. Makes no context on the device. One process of a machine
+/// serves a device.
 ///
 /// # Safety
 /// As `zico_serve_host`.

@@ -9,8 +9,8 @@
 //! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
-//! * `handles`, `blocks`: handles and addresses to what they stand for. `peaks`: statistics. `status`: errors. `fork`:
-//!   children.
+//! * `handles`, `blocks`: handles and addresses to what they stand for. `peaks`: the most
+//!   of some figures. `status`: errors. `fork`: children.
 //!
 //! `unsafe` is what the boundary needs: pointers that callers pass, and their promise about
 //! streams.

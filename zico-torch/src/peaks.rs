@@ -80,8 +80,8 @@ impl Peaks {
     }
 
     /// The most that was reserved, from what is now and what it ever was. A peak lower than one
-    /// from before it was counted anew is not seen: then it is what is known of it, what is reserved
-    /// now and what blocks have taken.
+    /// from before it was counted anew is not seen. Then it is what is known of it: what is
+    /// reserved now, and what blocks have taken.
     pub(crate) fn reserved(&self, now: u64, ever: u64) -> u64 {
         if ever > self.reserved_before.load(Ordering::Relaxed) {
             return ever;
