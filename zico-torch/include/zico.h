@@ -106,7 +106,7 @@ typedef struct ZicoJobStats {
    */
   uint64_t requested;
   /**
-   * The most that these were.
+   * The most that these were: since the job joined, or since `zico_reset_peaks`.
    */
   uint64_t requested_peak;
   /**
@@ -114,7 +114,7 @@ typedef struct ZicoJobStats {
    */
   uint64_t allocated;
   /**
-   * The most that these were.
+   * The most that these were, likewise.
    */
   uint64_t allocated_peak;
   /**
@@ -130,7 +130,7 @@ typedef struct ZicoJobStats {
    */
   uint64_t reserved;
   /**
-   * The most that these were.
+   * The most that these were, likewise; after `zico_reset_peaks` at least what is known of it.
    */
   uint64_t reserved_peak;
   /**
@@ -141,6 +141,11 @@ typedef struct ZicoJobStats {
    * Blocks that were freed.
    */
   uint64_t frees;
+  /**
+   * The most blocks that were live at one time: since the job joined, or since
+   * `zico_reset_peaks`.
+   */
+  uint64_t blocks_peak;
   /**
    * Allocations that were refused for good.
    */
@@ -321,6 +326,11 @@ int zico_is_forked(void);
 enum ZicoStatus zico_job_stats(ZicoJob job, struct ZicoJobStats *stats);
 
 /**
+ * Counts the peaks of a job's statistics anew, from what is there now.
+ */
+enum ZicoStatus zico_reset_peaks(ZicoJob job);
+
+/**
  * Connects to the broker of this machine's own memory that serves at `socket`: a pool whose jobs
  * share the broker's budget with those of all other processes. `capacity` is as for
  * `zico_open_host`.
@@ -349,6 +359,16 @@ enum ZicoStatus zico_connect_cuda(const char *socket, uint32_t device, ZicoPool 
  * `socket` is null, which is refused, or ends with a zero. `stop` is open, or negative.
  */
 enum ZicoStatus zico_serve_host(const char *socket, uint64_t budget, int stop);
+
+/**
+ * Serves as the broker of the CUDA device with this number, counted from 0, as `zico_serve_host`
+ * does of the machine's own memory. Makes no context on the device. One process of a machine
+ * serves a device.
+ *
+ * # Safety
+ * As `zico_serve_host`.
+ */
+enum ZicoStatus zico_serve_cuda(const char *socket, uint32_t device, uint64_t budget, int stop);
 
 /**
  * Makes a job the one for which `zico_malloc` allocates, on all threads that have none of their

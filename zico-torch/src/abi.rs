@@ -317,3 +317,12 @@ pub unsafe extern "C" fn zico_job_stats(job: JobHandle, stats: *mut JobStats) ->
         unsafe { give(stats, found) }
     })
 }
+
+/// Counts the peaks of a job's statistics anew, from what is there now.
+#[unsafe(no_mangle)]
+pub extern "C" fn zico_reset_peaks(job: JobHandle) -> Status {
+    call(|| {
+        jobs().find(job)?.reset_peaks();
+        Ok(())
+    })
+}

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use zico_core::{Bytes, PoolConfig};
-use zico_cuda::{CudaDevice, Options, Share};
+use zico_cuda::{CudaDevice, CudaPhysical, Options, Physical, Share};
 use zico_node::host::{HostConfig, HostDevice, raise_descriptor_limit};
-use zico_node::{Client, ConnectError, Server, ServerConfig, ServerError};
+use zico_node::{Client, ConnectError, DeviceLock, Server, ServerConfig, ServerError};
 
 use crate::abi::{PoolHandle, check, give};
 use crate::fork;
@@ -95,6 +95,35 @@ pub unsafe extern "C" fn zico_connect_cuda(
     })
 }
 
+/// How long after a process has ended its work on a GPU is taken to be over.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Serves until `stop` can be read from.
+///
+/// # Safety
+/// `socket` is null or ends with a zero. `stop` is open, or negative.
+unsafe fn serve<D: Physical>(
+    device: D,
+    name: &str,
+    grace: Duration,
+    (socket, budget, stop): (*const c_char, u64, c_int),
+) -> Result<(), Failure> {
+    // SAFETY: as the caller has promised.
+    let socket = unsafe { path(socket) }?;
+    let pool = PoolConfig::new(Bytes::new(budget));
+    let config = ServerConfig { socket, pool, device: name.to_owned(), users: Vec::new() };
+    let (stop, _never) = if stop < 0 {
+        let (reader, writer) = std::io::pipe().map_err(failed)?;
+        (OwnedFd::from(reader), Some(writer))
+    } else {
+        // SAFETY: as the caller has promised; the copy is ours.
+        let lent = unsafe { BorrowedFd::borrow_raw(stop) };
+        (lent.try_clone_to_owned().map_err(failed)?, None)
+    };
+    let mut server = Server::bind(config, device, grace)?;
+    Ok(server.run(&stop)?)
+}
+
 /// Serves as the broker of this machine's own memory, `budget` bytes of it for all processes that
 /// connect to `socket`. Returns when the descriptor `stop` can be read from, or hangs up; a
 /// negative one is none, and it serves until the process ends.
@@ -108,21 +137,32 @@ pub unsafe extern "C" fn zico_serve_host(
     stop: c_int,
 ) -> Status {
     call(|| {
-        // SAFETY: as the caller has promised.
-        let socket = unsafe { path(socket) }?;
-        let pool = PoolConfig::new(Bytes::new(budget));
-        let config = ServerConfig { socket, pool, device: "host".to_owned(), users: Vec::new() };
-        let (stop, _never) = if stop < 0 {
-            let (reader, writer) = std::io::pipe().map_err(failed)?;
-            (OwnedFd::from(reader), Some(writer))
-        } else {
-            // SAFETY: as the caller has promised; the copy is ours.
-            let lent = unsafe { BorrowedFd::borrow_raw(stop) };
-            (lent.try_clone_to_owned().map_err(failed)?, None)
-        };
+        let device = HostDevice::new(HostConfig::new())?;
         // Host memory that a process had mapped has gone with it.
-        let mut server = Server::bind(config, HostDevice::new(HostConfig::new())?, Duration::ZERO)?;
-        Ok(server.run(&stop)?)
+        // SAFETY: as the caller has promised.
+        unsafe { serve(device, "host", Duration::ZERO, (socket, budget, stop)) }
+    })
+}
+
+/// Serves as the broker of the CUDA device with this number, counted from 0, as `zico_serve_host`
+/// does of the machine's own memory. Makes no context on the device. One process of a machine
+/// serves a device.
+///
+/// # Safety
+/// As `zico_serve_host`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_serve_cuda(
+    socket: *const c_char,
+    device: u32,
+    budget: u64,
+    stop: c_int,
+) -> Status {
+    call(|| {
+        let device = CudaPhysical::open(device)?;
+        let name = device.uuid().to_string();
+        let _lock = DeviceLock::take(&name)?;
+        // SAFETY: as the caller has promised.
+        unsafe { serve(device, &name, GRACE, (socket, budget, stop)) }
     })
 }
 

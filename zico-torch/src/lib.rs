@@ -9,8 +9,8 @@
 //! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
-//! * `handles`, `blocks`: handles and addresses to what they stand for. `status`: errors. `fork`:
-//!   children.
+//! * `handles`, `blocks`: handles and addresses to what they stand for. `peaks`: the most
+//!   of some figures. `status`: errors. `fork`: children.
 //!
 //! `unsafe` is what the boundary needs: pointers that callers pass, and their promise about
 //! streams.
@@ -27,6 +27,7 @@ mod fork;
 mod handles;
 #[cfg(feature = "python")]
 mod module;
+mod peaks;
 mod plug;
 mod stats;
 mod status;
@@ -37,9 +38,9 @@ pub use abi::{
     JobHandle, PoolHandle, zico_alloc, zico_begin, zico_block_size, zico_close, zico_dealloc,
     zico_end, zico_is_forked, zico_job_stats, zico_join, zico_last_error, zico_last_status,
     zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
-    zico_set_budget, zico_trim, zico_try_alloc, zico_version,
+    zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
-pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_host};
+pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_cuda, zico_serve_host};
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
 };

@@ -30,11 +30,11 @@ impl PoolStats {
 pub struct JobStats {
     /// Bytes of live blocks, as asked for.
     pub requested: u64,
-    /// The most that these were.
+    /// The most that these were: since the job joined, or since `zico_reset_peaks`.
     pub requested_peak: u64,
     /// Bytes of live blocks, rounded up to multiples of 512.
     pub allocated: u64,
-    /// The most that these were.
+    /// The most that these were, likewise.
     pub allocated_peak: u64,
     /// All bytes ever allocated, rounded up likewise.
     pub allocated_total: u64,
@@ -42,12 +42,15 @@ pub struct JobStats {
     pub freed_total: u64,
     /// Bytes charged to the job: whole regions, with what the device has yet to pass.
     pub reserved: u64,
-    /// The most that these were.
+    /// The most that these were, likewise; after `zico_reset_peaks` at least what is known of it.
     pub reserved_peak: u64,
     /// Allocations that were made.
     pub allocations: u64,
     /// Blocks that were freed.
     pub frees: u64,
+    /// The most blocks that were live at one time: since the job joined, or since
+    /// `zico_reset_peaks`.
+    pub blocks_peak: u64,
     /// Allocations that were refused for good.
     pub refusals: u64,
     /// Iterations that have begun.
@@ -65,8 +68,15 @@ impl JobStats {
         let (requested, requested_peak) = pair(stats.requested);
         let (allocated, allocated_peak) = pair(stats.allocated);
         let (reserved, reserved_peak) = pair(stats.reserved);
-        let Counts { allocations, frees, iterations, refusals, waited_to_begin, waited_for_memory } =
-            counts;
+        let Counts {
+            allocations,
+            frees,
+            blocks_peak,
+            iterations,
+            refusals,
+            waited_to_begin,
+            waited_for_memory,
+        } = counts;
         Self {
             requested,
             requested_peak,
@@ -78,6 +88,7 @@ impl JobStats {
             reserved_peak,
             allocations,
             frees,
+            blocks_peak,
             refusals,
             iterations,
             waited_to_begin,

@@ -12,11 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use zico_core::{
-    AllocError, Block, BudgetStatus, Bytes, Job, JobConfig, JobId, Pool, PoolConfig, Request, Stats,
+    AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, Pool, PoolConfig,
+    Request, Stats,
 };
 
 use zico_node::host::Backing;
 
+use crate::peaks::Peaks;
 use crate::status::{Failure, Status};
 use crate::streams::{Adopt, RawStream};
 
@@ -41,6 +43,8 @@ pub(crate) trait Tenant: Send + Sync {
     fn free(&self, block: Block) -> Result<(), Failure>;
     fn record_use(&self, block: Block, stream: RawStream) -> Result<(), Failure>;
     fn stats(&self) -> (Stats, Counts);
+    /// Counts the most that was allocated and so on anew.
+    fn reset_peaks(&self);
     /// Gives what is nobody's back to the device.
     fn trim(&self) -> Result<(), Failure>;
     /// Whether the processor reaches its blocks, and what a forked child has to copy to have one.
@@ -54,6 +58,8 @@ pub(crate) trait Tenant: Send + Sync {
 pub(crate) struct Counts {
     pub(crate) allocations: u64,
     pub(crate) frees: u64,
+    /// The most blocks that were live.
+    pub(crate) blocks_peak: u64,
     pub(crate) iterations: u64,
     /// Allocations that were refused for good.
     pub(crate) refusals: u64,
@@ -101,6 +107,7 @@ impl<D: Adopt> Opened for Pool<D> {
             phase,
             turn,
             tally,
+            peaks: Peaks::default(),
         }))
     }
 
@@ -130,6 +137,7 @@ struct Seat<D: Adopt> {
     /// Held by who changes the phase; also while an iteration waits to begin.
     turn: Mutex<()>,
     tally: Tally,
+    peaks: Peaks,
 }
 
 #[derive(Default)]
@@ -247,12 +255,14 @@ impl<D: Adopt> Tenant for Seat<D> {
             return Err(failure);
         }
         count(&self.tally.allocations, 1);
+        self.peaks.add(bytes.value());
         Ok(block)
     }
 
     fn free(&self, block: Block) -> Result<(), Failure> {
         self.job.free(block)?;
         count(&self.tally.frees, 1);
+        self.peaks.sub(block.bytes().value());
         Ok(())
     }
 
@@ -269,12 +279,22 @@ impl<D: Adopt> Tenant for Seat<D> {
         let counts = Counts {
             allocations: read(allocations),
             frees: read(frees),
+            blocks_peak: self.peaks.blocks(),
             iterations: read(iterations),
             refusals: read(refusals),
             waited_to_begin: read(waited_to_begin),
             waited_for_memory: read(waited_for_memory),
         };
-        (self.job.snapshot().stats, counts)
+        let mut stats = self.job.snapshot().stats;
+        stats.requested.peak = Bytes::new(self.peaks.requested());
+        stats.allocated.peak = Bytes::new(self.peaks.allocated());
+        let Counter { current, peak, .. } = stats.reserved;
+        stats.reserved.peak = Bytes::new(self.peaks.reserved(current.value(), peak.value()));
+        (stats, counts)
+    }
+
+    fn reset_peaks(&self) {
+        self.peaks.reset(self.job.held().peak.value());
     }
 
     fn trim(&self) -> Result<(), Failure> {

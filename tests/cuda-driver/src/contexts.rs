@@ -74,6 +74,19 @@ pub(crate) fn retain(device: i32) -> usize {
     FIRST + index
 }
 
+/// Whether a device's primary context is there.
+pub(crate) fn is_active(device: i32) -> Result<bool, u32> {
+    check_device(device)?;
+    let index = usize::try_from(device).unwrap_or(0);
+    let retained = RETAINED.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(retained.get(index).is_some_and(|&count| count > 0))
+}
+
+/// The device of the calling thread's context.
+pub(crate) fn device() -> Result<i32, u32> {
+    i32::try_from(need()? - FIRST).map_err(|_| codes::INVALID_CONTEXT)
+}
+
 /// The last release ends the context, with its streams, events and modules. What is left is told to
 /// the log: a test finds there what was not given back.
 pub(crate) fn release(device: i32) -> Done {

@@ -1,10 +1,10 @@
 //! A CUDA driver in software, to test a CUDA backend where there is no GPU.
 //!
 //! Built as a shared library, it stands in for `libcuda.so`: it exports the functions of the driver
-//! API that zico and the bare start of `cudarc` use, and does what NVIDIA's documentation says of
-//! them, strictly: what is documented as an error is one, and where the documentation is silent it
-//! does what it knows of real drivers, or refuses. The sections are those of
-//! <https://docs.nvidia.com/cuda/cuda-driver-api/>.
+//! API that zico, the bare start of `cudarc` and the CUDA runtime of `tests/cuda-runtime` use, and
+//! does what NVIDIA's documentation says of them, strictly: what is documented as an error is one,
+//! and where the documentation is silent it does what it knows of real drivers, or refuses. The
+//! sections are those of <https://docs.nvidia.com/cuda/cuda-driver-api/>.
 //!
 //! * Memory is real: a reservation is inaccessible address space, an allocation a file in memory, a
 //!   mapping a shared mapping of that file. So contents, aliases and exports to other processes are
@@ -91,6 +91,8 @@ macro_rules! export {
         }
     )*};
 }
+
+pub mod transfers;
 
 export! { call_early:
     /// 6.2 Initialization

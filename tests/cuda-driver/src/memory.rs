@@ -4,6 +4,10 @@
 //! Semantics are those of "Virtual Memory Management" in the documentation of the driver API; the
 //! sentences quoted below are from there.
 
+mod access;
+mod linear;
+mod pinned;
+
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -13,10 +17,14 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
-use crate::calls::{lose, setting};
+use crate::calls::setting;
 use crate::contexts::check_device;
 use crate::handles::{self, Table};
 use crate::{Done, codes};
+
+pub(crate) use access::{copy, fill, touch, touch_words};
+pub(crate) use linear::{allocate, deallocate};
+pub(crate) use pinned::{is_pinned, pin, unpin};
 
 /// Minimal and recommended: 2 MiB, as on all GPUs with virtual memory management.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
@@ -104,6 +112,11 @@ pub(crate) fn used() -> usize {
 pub(crate) fn counts() -> (usize, usize, usize) {
     let space = lock();
     (space.ranges.len(), space.allocations.len(), space.mappings.len())
+}
+
+/// Whether an address is one of the device's memory.
+pub(crate) fn is_device(address: u64) -> bool {
+    lock().is_accessible(address)
 }
 
 /// Whether memory of these properties is supported, and whether it can be exported.
@@ -277,46 +290,6 @@ pub(crate) fn import(descriptor: i32) -> Result<u64, u32> {
     Ok(lock().enter(Allocation { file, len, shareable: true, counted: 0 }))
 }
 
-/// Lets the device read and write words of memory. Where it may not, it is lost.
-pub(crate) fn touch(start: u64, len: u64, each: impl FnMut(&mut u32)) -> Done {
-    touch_words(start, len / 4, 4, each)
-}
-
-/// As [`touch`], one word in each `stride` bytes.
-pub(crate) fn touch_words(
-    start: u64,
-    words: u64,
-    stride: u64,
-    mut each: impl FnMut(&mut u32),
-) -> Done {
-    let mut done = 0;
-    while done < words {
-        // One page of the device at a time, so that the lock is not held for long.
-        let space = lock();
-        let first = start + done * stride;
-        let end = (first + 1).next_multiple_of(GRANULARITY);
-        if !space.is_accessible(first) || !first.is_multiple_of(4) {
-            lose(codes::ILLEGAL_ADDRESS);
-            return Err(codes::ILLEGAL_ADDRESS);
-        }
-        while done < words && start + done * stride < end {
-            let word = (start + done * stride) as *mut u32;
-            // SAFETY: the address is mapped, readable and writable while the lock is held, aligned,
-            // and nothing in Rust refers to it; other processes may write there at the same time,
-            // as work of another stream may, so it is not read or written by reference.
-            let mut value = unsafe { word.read_volatile() };
-            let before = value;
-            each(&mut value);
-            if value != before {
-                // SAFETY: as above.
-                unsafe { word.write_volatile(value) };
-            }
-            done += 1;
-        }
-    }
-    Ok(())
-}
-
 fn lock() -> MutexGuard<'static, Space> {
     SPACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -370,6 +343,12 @@ impl Space {
         } else {
             Err(codes::INVALID_VALUE)
         }
+    }
+
+    /// Whether the address is none of this driver's.
+    fn is_foreign(&self, address: u64) -> bool {
+        let range = self.ranges.range(..=address).next_back();
+        range.is_none_or(|(&base, &len)| address - base >= len)
     }
 
     fn is_accessible(&self, address: u64) -> bool {

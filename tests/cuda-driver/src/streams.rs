@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::handles::{self, Table};
 use crate::kernels::Kernel;
@@ -28,8 +29,16 @@ struct Queue {
     closed: bool,
 }
 
+impl Queue {
+    fn is_busy(&self) -> bool {
+        self.busy || !self.work.is_empty()
+    }
+}
+
 enum Work {
     Kernel(Kernel),
+    /// A copy, a fill, or a function of the host.
+    Task(Box<dyn FnOnce() + Send>),
     Record(Arc<Event>, u64),
     Wait(Arc<Event>, u64),
 }
@@ -45,6 +54,8 @@ struct Event {
 struct Points {
     recorded: u64,
     passed: u64,
+    /// When the last was passed.
+    at: Option<Instant>,
 }
 
 pub(crate) fn create(context: usize) -> usize {
@@ -63,6 +74,20 @@ pub(crate) fn destroy(handle: usize) -> Done {
 pub(crate) fn launch(context: usize, stream: usize, kernel: Kernel) -> Done {
     find(context, stream)?.enqueue(Work::Kernel(kernel));
     Ok(())
+}
+
+/// Enqueues something that is done by the host.
+pub(crate) fn enqueue(context: usize, stream: usize, task: impl FnOnce() + Send + 'static) -> Done {
+    find(context, stream)?.enqueue(Work::Task(Box::new(task)));
+    Ok(())
+}
+
+/// "Returns CUDA_SUCCESS if all operations in the stream specified by hStream have completed, or
+/// CUDA_ERROR_NOT_READY if not."
+pub(crate) fn query_stream(context: usize, stream: usize) -> Done {
+    let idle = find(context, stream)?.is_idle();
+    crate::calls::lost()?;
+    if idle { Ok(()) } else { Err(codes::NOT_READY) }
 }
 
 pub(crate) fn synchronize_one(context: usize, stream: usize) -> Done {
@@ -109,6 +134,25 @@ pub(crate) fn record(context: usize, event: usize, stream: usize) -> Done {
 pub(crate) fn query(event: usize) -> Done {
     let points = *lock(&find_event(event)?.points);
     if points.passed >= points.recorded { Ok(()) } else { Err(codes::NOT_READY) }
+}
+
+/// "Waits until the completion of all work currently captured in hEvent."
+pub(crate) fn synchronize_event(event: usize) -> Done {
+    let event = find_event(event)?;
+    let recorded = lock(&event.points).recorded;
+    event.wait(recorded);
+    crate::calls::lost()
+}
+
+/// The milliseconds between what two events were recorded for last.
+pub(crate) fn elapsed(start: usize, end: usize) -> Result<f32, u32> {
+    let [start, end] = [find_event(start)?, find_event(end)?].map(|event| *lock(&event.points));
+    if start.passed < start.recorded || end.passed < end.recorded {
+        return Err(codes::NOT_READY);
+    }
+    let (Some(from), Some(to)) = (start.at, end.at) else { return Err(codes::INVALID_HANDLE) };
+    let forward = to.saturating_duration_since(from).as_secs_f32();
+    Ok((forward - from.saturating_duration_since(to).as_secs_f32()) * 1e3)
 }
 
 /// "Makes all future work submitted to hStream wait for all work captured in hEvent."
@@ -175,8 +219,11 @@ impl Stream {
     }
 
     fn finish(&self) {
-        let is_busy = |queue: &mut Queue| queue.busy || !queue.work.is_empty();
-        drop(self.changed.wait_while(lock(&self.queue), is_busy));
+        drop(self.changed.wait_while(lock(&self.queue), |queue| queue.is_busy()));
+    }
+
+    fn is_idle(&self) -> bool {
+        !lock(&self.queue).is_busy()
     }
 
     fn run(&self) {
@@ -192,6 +239,7 @@ impl Stream {
             drop(queue);
             match work {
                 Work::Kernel(kernel) => kernel.run(),
+                Work::Task(task) => task(),
                 Work::Record(event, point) => event.pass(point),
                 Work::Wait(event, point) => event.wait(point),
             }
@@ -203,6 +251,7 @@ impl Event {
     fn pass(&self, point: u64) {
         let mut points = lock(&self.points);
         points.passed = points.passed.max(point);
+        points.at = Some(Instant::now());
         self.passed.notify_all();
     }
 

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -43,19 +44,41 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-def undefined(libraries: Path) -> dict[str, dict[str, str]]:
-    """The functions that PyTorch's libraries expect of each library that is to be a stub, and their versions."""
-    found: dict[str, dict[str, str]] = {name: {} for name in STUBS}
+def undefined(libraries: Path, owners: dict[str, str]) -> dict[str, dict[str, str]]:
+    """The functions that PyTorch's libraries expect of some others, and their versions. ``owners`` says how the names
+    of each library's functions begin, as a regular expression; a name belongs to the first that fits."""
+    found: dict[str, dict[str, str]] = {name: {} for name in owners}
     for library in sorted(libraries.glob("lib*.so")):
         for line in run("nm", "-D", "--undefined-only", library).splitlines():
             symbol = re.match(r"\s+U (\w+)(?:@+(\S+))?", line)
             if symbol is None:
                 continue
             name = symbol.group(1)
-            owner = next((stub for stub, start in STUBS.items() if name.startswith(start)), None)
+            owner = next((owner for owner, start in owners.items() if re.match(start, name)), None)
             if owner is not None:
                 found[owner][name] = symbol.group(2) or found[owner].get(name, "")
     return found
+
+
+def compile_library(
+    name: str,
+    code: str,
+    folder: Path,
+    *,
+    versions: dict[str, list[str]] | None = None,
+    sources: Sequence[Path] = (),
+    flags: Sequence[object] = (),
+) -> None:
+    """Compiles a library from some C code, and sources beside it. ``versions`` are those of its functions, each with
+    the patterns of the names that have it."""
+    script = "".join(f"{version} {{ global: {'; '.join(names)}; }};\n" for version, names in (versions or {}).items())
+    with tempfile.TemporaryDirectory() as scratch:
+        source, map_ = Path(scratch, "stub.c"), Path(scratch, "stub.map")
+        source.write_text(code)
+        map_.write_text(script)
+        options = ["-shared", "-fPIC", "-O1", "-fno-builtin", f"-Wl,-soname,{name}"]
+        options += [f"-Wl,--version-script={map_}"] if script else []
+        run("cc", *options, "-o", folder / name, source, *sources, *flags)
 
 
 def make_stub(name: str, functions: dict[str, str], folder: Path) -> None:
@@ -64,18 +87,14 @@ def make_stub(name: str, functions: dict[str, str], folder: Path) -> None:
         f'void {function}(void) {{ fputs("a stub was called: {function}\\n", stderr); abort(); }}\n'
         for function in sorted(functions)
     )
-    versions = {version for version in functions.values() if version}
-    script = "".join(
-        f"{version} {{ global: {'; '.join(f for f, v in functions.items() if v == version)}; }};\n"
-        for version in sorted(versions)
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        source, map_ = Path(scratch, "stub.c"), Path(scratch, "stub.map")
-        source.write_text(f"#include <stdio.h>\n#include <stdlib.h>\n{body}")
-        map_.write_text(script)
-        flags = ["-shared", "-fPIC", "-O1", "-w", "-fno-builtin", f"-Wl,-soname,{name}"]
-        flags += [f"-Wl,--version-script={map_}"] if script else []
-        run("cc", *flags, "-o", folder / name, source)
+    code = f"#include <stdio.h>\n#include <stdlib.h>\n{body}"
+    compile_library(name, code, folder, versions=versions_of(functions))
+
+
+def versions_of(functions: dict[str, str]) -> dict[str, list[str]]:
+    """The versions of some functions, with their names."""
+    versions = sorted({version for version in functions.values() if version})
+    return {version: sorted(f for f, v in functions.items() if v == version) for version in versions}
 
 
 def main() -> None:
@@ -92,7 +111,7 @@ def main() -> None:
     packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     # Where PyTorch looks for them.
     folder = packages / "nvidia" / "cu13" / "lib"
-    for name, functions in undefined(packages / "torch" / "lib").items():
+    for name, functions in undefined(packages / "torch" / "lib", STUBS).items():
         make_stub(name, functions, folder)
     print("PyTorch", run(python, "-c", "import torch; print(torch.__version__)").strip())
     stamp.write_text(wanted)

@@ -96,6 +96,10 @@ class Job:
         """What the job has done, in bytes, counts and nanoseconds (``ZicoJobStats`` of zico.h)."""
         return native().job_stats(self._handle)
 
+    def reset_peaks(self) -> None:
+        """Counts the peaks in `stats` anew, from what is there now."""
+        native().call("zico_reset_peaks", self._handle)
+
 
 class Pool:
     """Memory of one device under one budget."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="be the broker: one budget for all that connect")
     serve.add_argument("--budget", required=True, help="for all of them together: 8GiB")
     serve.add_argument("--socket", type=Path, help=f"where to listen ({default_socket()})")
+    serve.add_argument("--device", default="cpu", help="whose memory: cpu, or cuda:0 (cpu)")
     run.add_argument("program", nargs=argparse.REMAINDER, help="-- python train.py ...")
     return parser
 
@@ -99,14 +101,26 @@ def _bytes(text: str) -> int:
         raise SystemExit(f"zico: {error}") from error
 
 
+def _gpu(device: str) -> int | None:
+    """The number of a GPU; none for the machine's own memory."""
+    found = re.fullmatch(r"cpu|cuda(?::(\d{1,4}))?", device)
+    if found is None:
+        raise SystemExit(f"zico: {device} is no device: cpu, cuda or cuda:1")
+    return None if device == "cpu" else int(found.group(1) or 0)
+
+
 def _serve(arguments: argparse.Namespace) -> None:
     socket = arguments.socket or default_socket()
     budget = _bytes(arguments.budget)
-    print(f"zico: {budget} bytes for all that connect to {socket}", flush=True)
+    gpu = _gpu(arguments.device)
+    print(f"zico: {budget} bytes of {arguments.device} for all that connect to {socket}", flush=True)
     # The library runs until the process ends: the usual keys and signals end it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        native().call("zico_serve_host", os.fsencode(socket), budget, -1)
+        if gpu is None:
+            native().call("zico_serve_host", os.fsencode(socket), budget, -1)
+        else:
+            native().call("zico_serve_cuda", os.fsencode(socket), gpu, budget, -1)
     except ZicoError as error:
         raise SystemExit(f"zico: {error}") from error
 

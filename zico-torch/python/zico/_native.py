@@ -25,6 +25,7 @@ _JOB_STATS = (
     "reserved_peak",
     "allocations",
     "frees",
+    "blocks_peak",
     "refusals",
     "iterations",
     "waited_to_begin",
@@ -60,6 +61,7 @@ _CALLS = {
     "zico_connect_host": (c_char_p, c_uint64, ctypes.POINTER(c_uint64)),
     "zico_connect_cuda": (c_char_p, c_uint32, ctypes.POINTER(c_uint64)),
     "zico_serve_host": (c_char_p, c_uint64, c_int),
+    "zico_serve_cuda": (c_char_p, c_uint32, c_uint64, c_int),
     "zico_close": (c_uint64,),
     "zico_set_budget": (c_uint64, c_uint64),
     "zico_trim": (c_uint64,),
@@ -69,6 +71,7 @@ _CALLS = {
     "zico_end": (c_uint64,),
     "zico_mark": (c_uint64,),
     "zico_job_stats": (c_uint64, ctypes.POINTER(JobStats)),
+    "zico_reset_peaks": (c_uint64,),
     "zico_use": (c_uint64,),
     "zico_use_everywhere": (c_uint64,),
 }

@@ -1,6 +1,6 @@
 """A training script that knows nothing of zico: prints the digests of its losses and of its weights, as JSON.
 
-    python train.py cnn|resnet18|gpt|gan [--iterations N] [--epochs N] [--accumulate N] [--workers N]
+    python train.py cnn|resnet18|gpt|gan [--device D] [--iterations N] [--epochs N] [--accumulate N] [--workers N]
 """
 
 import argparse
@@ -44,7 +44,7 @@ class GPT(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
@@ -79,25 +79,25 @@ def texts(count: int) -> TensorDataset:
 def train(arguments: argparse.Namespace) -> dict[str, str]:
     """Trains one of the models, in the way that tutorials do."""
     torch.manual_seed(0)
-    steps = arguments.iterations * arguments.accumulate
+    steps, device = arguments.iterations * arguments.accumulate, arguments.device
     if arguments.model == "gpt":
-        batch, data, model = 4, texts(4 * steps), GPT()
+        batch, data, model = 4, texts(4 * steps), GPT().to(device)
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     else:
         batch, data = 8, images(8 * steps)
         if arguments.model == "resnet18":
             import torchvision
 
-            model = torchvision.models.resnet18(num_classes=10)
+            model = torchvision.models.resnet18(num_classes=10).to(device)
         else:
-            model = cnn()
+            model = cnn().to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     losses = []
     loader = DataLoader(data, batch_size=batch, num_workers=arguments.workers)
     epochs = (batch for _ in range(arguments.epochs) for batch in loader)
     for step, (x, y) in enumerate(epochs, start=1):
-        out = model(x)
-        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        out = model(x.to(device))
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.to(device).reshape(-1))
         loss.backward()
         if step % arguments.accumulate == 0:
             optimizer.step()
@@ -109,6 +109,7 @@ def train(arguments: argparse.Namespace) -> dict[str, str]:
 def train_gan(arguments: argparse.Namespace) -> dict[str, str]:
     """Two optimizers, one of which makes two steps for each of the other."""
     torch.manual_seed(0)
+    torch.set_default_device(arguments.device)
     maker = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 3 * 32 * 32), nn.Tanh())
     judge = nn.Sequential(nn.Linear(3 * 32 * 32, 512), nn.LeakyReLU(0.2), nn.Linear(512, 1))
     makers = torch.optim.Adam(maker.parameters(), lr=2e-4)
@@ -134,8 +135,8 @@ def digests(losses: list[torch.Tensor], models: list[nn.Module]) -> dict[str, st
     weights = hashlib.sha256()
     for model in models:
         for tensor in model.state_dict().values():
-            weights.update(tensor.numpy().tobytes())
-    all_losses = torch.stack(losses)
+            weights.update(tensor.cpu().numpy().tobytes())
+    all_losses = torch.stack(losses).cpu()
     return {
         "losses": hashlib.sha256(all_losses.numpy().tobytes()).hexdigest(),
         "weights": weights.hexdigest(),
@@ -146,6 +147,7 @@ def digests(losses: list[torch.Tensor], models: list[nn.Module]) -> dict[str, st
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=["cnn", "resnet18", "gpt", "gan"])
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1)

@@ -80,7 +80,7 @@ def enable(
         else:
             from zico.torch import _cuda
 
-            _cuda.plug(_shim, shim_path(), job)
+            _cuda.plug(_shim, shim_path(), job, where.index or 0)
     except BaseException:
         zico._set_job(None)
         raise

@@ -82,6 +82,9 @@ def load_shim(library: Path) -> ctypes.CDLL:
     shim = ctypes.CDLL(str(shim_path()))
     shim.zico_shim_bind.argtypes, shim.zico_shim_bind.restype = [ctypes.c_char_p], ctypes.c_bool
     shim.zico_shim_host.argtypes, shim.zico_shim_host.restype = [ctypes.c_size_t], None
+    shim.zico_shim_cuda_pool.argtypes, shim.zico_shim_cuda_pool.restype = [], ctypes.c_void_p
+    shim.zico_shim_cuda_no_pools.argtypes, shim.zico_shim_cuda_no_pools.restype = [], ctypes.c_char_p
+    shim.zico_shim_cuda_device.argtypes, shim.zico_shim_cuda_device.restype = [ctypes.c_int], None
     if not shim.zico_shim_bind(str(library).encode()):
         raise BuildError(f"{library} has not the functions that PyTorch's side of zico needs")
     return shim

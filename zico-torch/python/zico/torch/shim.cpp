@@ -13,6 +13,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 namespace {
 
@@ -21,11 +23,13 @@ struct Library {
   void* (*malloc)(size_t size, int device, void* stream);
   void (*free)(void* block, size_t size, int device, void* stream);
   uint64_t (*block_size)(const void* block);
+  int (*record_use)(void* block, void* stream);
   int (*is_forked)();
   const char* (*last_error)();
   int (*last_status)();
 };
 
+constexpr int kNotLive = 3;      // ZICO_NOT_LIVE
 constexpr int kOutOfMemory = 5;  // ZICO_OUT_OF_MEMORY
 
 Library zico;
@@ -98,6 +102,20 @@ void Host::drop(void* block) {
   }
 }
 
+constexpr char kNoPools[] =
+    "zico: CUDA graphs and torch.cuda.MemPool keep memory to themselves, and while zico is the allocator none can: run "
+    "without them (torch.compile: in a mode without CUDA graphs), or without zico";
+
+// The device of the job.
+int cuda_device = 0;
+
+// A pool of PyTorch's own is asked for: to capture a graph. What a graph has used must not be anybody else's between two
+// launches, and zico would give it away. (A stream is a pointer.)
+void refuse_pool(int /*device*/, std::pair<unsigned long long, unsigned long long> /*pool*/,
+                 std::function<bool(void*)> /*filter*/) {
+  TORCH_CHECK(false, kNoPools);
+}
+
 template <typename Function>
 bool find(void* library, const char* name, Function* function) {
   *function = reinterpret_cast<Function>(dlsym(library, name));
@@ -114,6 +132,7 @@ bool zico_shim_bind(const char* path) {
   return library != nullptr && find(library, "zico_malloc", &zico.malloc) &&
          find(library, "zico_free", &zico.free) &&
          find(library, "zico_block_size", &zico.block_size) &&
+         find(library, "zico_record_use", &zico.record_use) &&
          find(library, "zico_is_forked", &zico.is_forked) &&
          find(library, "zico_last_error", &zico.last_error) &&
          find(library, "zico_last_status", &zico.last_status);
@@ -135,6 +154,7 @@ void* zico_shim_cuda_malloc(size_t size, int device, void* stream) {
   if (size == 0) {
     return nullptr;
   }
+  TORCH_CHECK(device == cuda_device, "zico: this job has memory of cuda:", cuda_device, ", not of cuda:", device);
   return take(size, c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device)), stream);
 }
 
@@ -146,5 +166,21 @@ void zico_shim_cuda_free(void* block, size_t size, int device, void* stream) {
   report(block, -static_cast<int64_t>(size), where);
   zico.free(block, size, device, stream);
 }
+
+// Tensor.record_stream. What is not zico's is nothing to do, as for PyTorch's own allocator: memory of other processes.
+void zico_shim_cuda_record_stream(void* block, void* stream) {
+  if (block != nullptr) {
+    const int status = zico.record_use(block, stream);
+    TORCH_CHECK(status == 0 || status == kNotLive, "zico: record_stream: ", zico.last_error());
+  }
+}
+
+// For set_begin_allocate_to_pool.
+void* zico_shim_cuda_pool() { return reinterpret_cast<void*>(&refuse_pool); }
+
+const char* zico_shim_cuda_no_pools() { return kNoPools; }
+
+// The device of the job; CUDA memory of others is refused.
+void zico_shim_cuda_device(int device) { cuda_device = device; }
 
 }  // extern "C"
