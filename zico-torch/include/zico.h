@@ -351,6 +351,27 @@ enum ZicoStatus zico_connect_cuda(const char *socket, uint32_t device, ZicoPool 
 enum ZicoStatus zico_serve_host(const char *socket, uint64_t budget, int stop);
 
 /**
+ * As `zico_serve_host`, but returns when nobody needs the broker any more: no process has a shared
+ * lock (flock) on the file `SOCKET.users`, and there is no job. The descriptor `listening` gets a
+ * byte, 1, when it listens; a negative one is none. The process is to end soon after the return:
+ * until then it has the file locked, so that whoever locks it next finds no broker that ends.
+ *
+ * # Safety
+ * As `zico_serve_host`; `listening` is open, or negative.
+ */
+enum ZicoStatus zico_serve_host_while_used(const char *socket, uint64_t budget, int listening);
+
+/**
+ * What all jobs of the broker that serves at `socket` hold together, whatever its device.
+ * ZICO_NO_BROKER if none serves there.
+ *
+ * # Safety
+ * `socket` is null, which is refused, or ends with a zero. `stats` points to statistics that may
+ * be written, or is null, which is refused.
+ */
+enum ZicoStatus zico_broker_stats(const char *socket, struct ZicoPoolStats *stats);
+
+/**
  * Makes a job the one for which `zico_malloc` allocates, on all threads that have none of their
  * own (`zico_use`). 0 is none.
  */

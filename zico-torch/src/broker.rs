@@ -1,6 +1,8 @@
 //! The functions of `zico.h` for several processes under one budget.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -9,11 +11,12 @@ use std::time::Duration;
 use zico_core::{Bytes, PoolConfig};
 use zico_cuda::{CudaDevice, Options, Share};
 use zico_node::host::{HostConfig, HostDevice, raise_descriptor_limit};
-use zico_node::{Client, ConnectError, Server, ServerConfig, ServerError};
+use zico_node::{Client, ConnectError, Observer, Server, ServerConfig, ServerError, end_unused};
 
 use crate::abi::{PoolHandle, check, give};
 use crate::fork;
 use crate::handles::pools;
+use crate::stats::PoolStats;
 use crate::status::{Failure, Status, call};
 use crate::streams::Adopt;
 use crate::tenant;
@@ -124,6 +127,61 @@ pub unsafe extern "C" fn zico_serve_host(
         let mut server = Server::bind(config, HostDevice::new(HostConfig::new())?, Duration::ZERO)?;
         Ok(server.run(&stop)?)
     })
+}
+
+/// As `zico_serve_host`, but returns when nobody needs the broker any more: no process has a shared
+/// lock (flock) on the file `SOCKET.users`, and there is no job. The descriptor `listening` gets a
+/// byte, 1, when it listens; a negative one is none. The process is to end soon after the return:
+/// until then it has the file locked, so that whoever locks it next finds no broker that ends.
+///
+/// # Safety
+/// As `zico_serve_host`; `listening` is open, or negative.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_serve_host_while_used(
+    socket: *const c_char,
+    budget: u64,
+    listening: c_int,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller has promised.
+        let socket = unsafe { path(socket) }?;
+        // SAFETY: as the caller has promised.
+        let listening = (listening >= 0).then(|| unsafe { BorrowedFd::borrow_raw(listening) });
+        let listening = listening.map(|lent| lent.try_clone_to_owned()).transpose();
+        let listening = listening.map_err(failed)?;
+        let pool = PoolConfig::new(Bytes::new(budget));
+        let config = ServerConfig { socket, pool, device: "host".to_owned(), users: Vec::new() };
+        let mut server = Server::bind(config, HostDevice::new(HostConfig::new())?, Duration::ZERO)?;
+        let (stop, writer) = std::io::pipe().map_err(failed)?;
+        // Its lock is held until the process ends.
+        end_unused(server.socket(), writer)?;
+        if let Some(listening) = listening {
+            File::from(listening).write_all(&[1]).map_err(failed)?;
+        }
+        Ok(server.run(&OwnedFd::from(stop))?)
+    })
+}
+
+/// What all jobs of the broker that serves at `socket` hold together, whatever its device.
+/// ZICO_NO_BROKER if none serves there.
+///
+/// # Safety
+/// `socket` is null, which is refused, or ends with a zero. `stats` points to statistics that may
+/// be written, or is null, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_broker_stats(socket: *const c_char, stats: *mut PoolStats) -> Status {
+    call(|| {
+        // SAFETY: as the caller has promised.
+        let socket = unsafe { path(socket) }?;
+        let observer = Observer::connect(&socket).map_err(no_broker)?;
+        let budget = observer.budget().map_err(no_broker)?;
+        // SAFETY: as the caller has promised.
+        unsafe { give(stats, budget.into()) }
+    })
+}
+
+fn no_broker(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Status::ZicoNoBroker, error)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -39,7 +39,10 @@ pub use abi::{
     zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
     zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
-pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_host};
+pub use broker::{
+    zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_host,
+    zico_serve_host_while_used,
+};
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
 };

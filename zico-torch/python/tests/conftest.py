@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 JOBS = Path(__file__).with_name("jobs")
 LIMIT_S = 240
+_FOLDER = tempfile.TemporaryDirectory(prefix="zico-tests-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,9 +74,11 @@ def train(*arguments: object) -> list[object]:
     return [sys.executable, JOBS / "train.py", *arguments]
 
 
-def under_zico(budget: str, stats: Path, command: list[object]) -> list[object]:
-    """The command by which a user starts that under zico."""
-    zico = [sys.executable, "-m", "zico", "run", "--device", "cpu"]
+def under_zico(budget: object, stats: Path, command: list[object], socket: Path | None = None) -> list[object]:
+    """The command by which a user starts that under zico, with a broker of this budget at a socket of its own."""
+    # A socket's path may have 107 characters.
+    place = socket or Path(tempfile.mkdtemp(prefix="broker-", dir=_FOLDER.name), "socket")
+    zico = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", place]
     return [*zico, "--budget", budget, "--stats", stats, "--", *command]
 
 

@@ -7,9 +7,8 @@ For a PyTorch script::
 
 or, with no line of the script changed::
 
-    python -m zico serve --budget 8GiB &
-    python -m zico run -- python train.py &
-    python -m zico run -- python other.py
+    python -m zico run --budget 8GiB -- python train.py &
+    python -m zico run --budget 8GiB -- python other.py
 
 `zico.stats` says what the job has allocated and what it has waited for.
 """

@@ -10,17 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from zico import ZicoError, __version__, parse_bytes
-from zico._native import native
-
-
-def default_socket() -> Path:
-    """Where a broker serves unless it is said otherwise: a place of this user."""
-    base = os.environ.get("ZICO_SOCKET")
-    if base:
-        return Path(base)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "zico", "host") if runtime else Path(f"/tmp/zico-{os.getuid()}", "host")
+from zico import ZicoError, __version__, _broker, parse_bytes
+from zico._broker import default_socket
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,7 +24,8 @@ def _parser() -> argparse.ArgumentParser:
         "run", help="start a program whose PyTorch has its memory from zico"
     )
     run.add_argument(
-        "--budget", help="the most memory that it may hold by itself: 8GiB; without, that of a broker"
+        "--budget",
+        help="8GiB: if no broker serves, one with this budget is started; it ends with the last job",
     )
     run.add_argument("--socket", type=Path, help=f"where the broker serves ({default_socket()})")
     run.add_argument("--name", help="the job's name in messages (the script's)")
@@ -69,20 +61,14 @@ def _run(arguments: argparse.Namespace) -> None:
     if found is None:
         raise SystemExit(f"zico: {program[0]} is no program")
     _check_hook(found)
-    if arguments.budget and arguments.socket:
-        raise SystemExit("zico: a budget of its own, or that of a broker: --budget or --socket")
-    socket = None if arguments.budget else arguments.socket or default_socket()
-    if socket is not None and not socket.exists():
-        raise SystemExit(
-            f"zico: no broker serves at {socket}. Start one (python -m zico serve --budget 8GiB), or run "
-            "with a --budget of this job's own"
-        )
+    budget = _bytes(arguments.budget) if arguments.budget else None
+    alone = budget is not None and _is_gpu(arguments.device)
     settings = {
         "ZICO_RUN": "1",
-        "ZICO_BUDGET": str(_bytes(arguments.budget)) if arguments.budget else None,
-        "ZICO_SOCKET": socket and str(socket.resolve()),
+        "ZICO_BUDGET": str(budget) if alone else None,
+        "ZICO_SOCKET": None if alone else str(_place(arguments, budget)),
         "ZICO_PRIORITY": str(arguments.priority),
-        "ZICO_NAME": arguments.name,
+        "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),
     }
@@ -90,6 +76,27 @@ def _run(arguments: argparse.Namespace) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in settings}
     sys.stdout.flush()
     os.execve(found, program, kept | given)
+
+
+def _place(arguments: argparse.Namespace, budget: int | None) -> Path:
+    """Where the broker of a job serves. It is there then."""
+    socket = (arguments.socket or default_socket()).absolute()
+    try:
+        if budget is not None:
+            _broker.find_or_start(socket, budget)
+        elif _broker.budget_of(socket) is None:
+            raise SystemExit(
+                f"zico: no broker serves at {socket}. Start one (python -m zico serve --budget 8GiB), or say "
+                "with how much memory this job is to start one: --budget 8GiB"
+            )
+    except (ZicoError, OSError) as error:
+        raise SystemExit(f"zico: {error}") from error
+    return socket
+
+
+def _is_gpu(device: str | None) -> bool:
+    """Whether a job's memory is that of a GPU, for which no broker is started: it has a budget of its own there."""
+    return Path("/dev/nvidiactl").exists() if device is None else device.startswith("cuda")
 
 
 def _bytes(text: str) -> int:
@@ -106,7 +113,7 @@ def _serve(arguments: argparse.Namespace) -> None:
     # The library runs until the process ends: the usual keys and signals end it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        native().call("zico_serve_host", os.fsencode(socket), budget, -1)
+        _broker.serve(socket, budget)
     except ZicoError as error:
         raise SystemExit(f"zico: {error}") from error
 

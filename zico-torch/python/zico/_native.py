@@ -12,6 +12,7 @@ from pathlib import Path
 
 OK = 0
 OUT_OF_MEMORY = 5
+NO_BROKER = 11
 
 
 _JOB_STATS = (
@@ -60,6 +61,8 @@ _CALLS = {
     "zico_connect_host": (c_char_p, c_uint64, ctypes.POINTER(c_uint64)),
     "zico_connect_cuda": (c_char_p, c_uint32, ctypes.POINTER(c_uint64)),
     "zico_serve_host": (c_char_p, c_uint64, c_int),
+    "zico_serve_host_while_used": (c_char_p, c_uint64, c_int),
+    "zico_broker_stats": (c_char_p, ctypes.POINTER(PoolStats)),
     "zico_close": (c_uint64,),
     "zico_set_budget": (c_uint64, c_uint64),
     "zico_trim": (c_uint64,),
@@ -117,6 +120,12 @@ class Native:
         """What a pool holds."""
         stats = PoolStats()
         self.call("zico_pool_stats", pool, ctypes.byref(stats))
+        return {name: getattr(stats, name) for name in _POOL_STATS}
+
+    def broker_stats(self, socket: bytes) -> dict[str, int]:
+        """What all jobs of the broker at a socket hold together."""
+        stats = PoolStats()
+        self.call("zico_broker_stats", socket, ctypes.byref(stats))
         return {name: getattr(stats, name) for name in _POOL_STATS}
 
     def job_stats(self, job: int) -> dict[str, int]:

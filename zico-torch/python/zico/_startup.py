@@ -3,7 +3,7 @@
 Imported when Python starts, if ``ZICO_RUN`` is set: puts a finder in the way of ``import torch`` that enables zico right
 after it. A process that does not import torch has nothing of it but that finder.
 
-Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_NAME``,
+Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_JOB_NAME``,
 ``ZICO_PRIORITY``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end.
 """
 
@@ -61,7 +61,7 @@ def _enable() -> None:
             environment("ZICO_BUDGET"),
             socket=environment("ZICO_SOCKET"),
             device=environment("ZICO_DEVICE"),
-            name=environment("ZICO_NAME"),
+            name=environment("ZICO_JOB_NAME"),
             priority=int(environment("ZICO_PRIORITY", "0")),
             threshold=int(environment("ZICO_THRESHOLD", str(zico.torch.THRESHOLD))),
         )
