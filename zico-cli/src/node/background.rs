@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use zico_core::Bytes;
 use zico_cuda::CudaPhysical;
@@ -67,10 +68,27 @@ pub(super) fn find_or_serve(
     let using = Use::of(&socket).map_err(NodeError::Server)?;
     match Observer::connect(&socket) {
         Ok(observer) => tell_if_other(&observer, &socket, budget)?,
-        Err(ConnectError::NoBroker { .. }) => start(&socket, device, budget)?,
+        Err(ConnectError::NoBroker { .. }) => {
+            if let Err(failure) = start(&socket, device, budget) {
+                // Another job may be starting one at this moment.
+                let observer = wait_for(&socket).ok_or(failure)?;
+                tell_if_other(&observer, &socket, budget)?;
+            }
+        }
         Err(error) => return Err(NodeError::Connect(error).into()),
     }
     Ok((socket, using))
+}
+
+/// The broker that is about to listen; none if none comes in two seconds.
+fn wait_for(socket: &Path) -> Option<Observer> {
+    (0..40).find_map(|_| {
+        let found = Observer::connect(socket).ok();
+        if found.is_none() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        found
+    })
 }
 
 /// The broker that serves has its own budget: whoever asked for another has to know.

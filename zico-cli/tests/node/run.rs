@@ -92,6 +92,29 @@ fn a_broker_that_a_job_has_started_ends_with_the_last_one() {
 }
 
 #[test]
+fn of_jobs_that_start_at_once_one_starts_the_broker() {
+    let folder = Folder::new();
+    let socket = folder.path().join("b.sock");
+    let begin = |_| {
+        let mut run = zico();
+        run.args(["run", "--device", "host", "--budget", "1MiB", "--socket"]).arg(&socket);
+        run.args(["--", "sh", "-c", HOLDS]).stdin(Stdio::piped());
+        run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut children: Vec<Child> = (0..8).map(begin).collect();
+    for child in &mut children {
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    }
+    // All of them run now, so there was one broker for all.
+    let outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
+    let outputs: Vec<_> = outputs.collect();
+    assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
+    let started = outputs.iter().filter(|output| stderr(output).contains("until the last job"));
+    assert_eq!(started.count(), 1, "{outputs:?}");
+}
+
+#[test]
 fn a_job_without_a_lock_keeps_the_broker_as_well() {
     let folder = Folder::new();
     let socket = folder.path().join("b.sock");

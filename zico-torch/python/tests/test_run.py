@@ -82,6 +82,25 @@ def test_the_first_job_starts_a_broker_and_the_last_one_ends_it(socket: Path) ->
     gone(socket)
 
 
+def test_of_jobs_that_start_at_once_one_starts_the_broker(socket: Path) -> None:
+    code = "import sys; print('runs', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", str(socket), "--budget", "64MiB"]
+    jobs = [
+        subprocess.Popen(
+            [*command, "--", sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    said = [job.stdout is not None and job.stdout.readline() for job in jobs]
+    errors = [job.communicate()[1] for job in jobs]
+    assert said == ["runs\n"] * 4, errors
+    assert sum("until the last job ends" in error for error in errors) == 1, errors
+
+
 def test_children_that_are_spawned_share_the_budget(socket: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,10 +39,16 @@ def find_or_start(socket: Path, budget: int) -> None:
     _need(socket)
     own = budget_of(socket)
     if own is None:
-        _start(socket, budget)
-        say(f"a broker with a budget of {size(budget)} serves at {socket} until the last job ends")
+        failed = _start(socket, budget)
+        if failed is None:
+            say(f"a broker with a budget of {size(budget)} serves at {socket} until the last job ends")
+            return
+        # Another job may be starting one at this moment.
+        own = _wait_for(socket)
+        if own is None:
+            raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
     # A budget is whole regions, of which there are hundreds.
-    elif abs(own - budget) > budget // 64:
+    if abs(own - budget) > budget // 64:
         say(
             f"the broker at {socket} has a budget of {size(own)}, which stays: --budget {size(budget)} is for a "
             "broker that is started"
@@ -85,8 +92,18 @@ def _need(socket: Path) -> None:
     os.set_inheritable(lock, True)
 
 
-def _start(socket: Path, budget: int) -> None:
-    """Starts a broker that is no child of this process, and returns when it listens."""
+def _wait_for(socket: Path) -> int | None:
+    """The budget of a broker that is about to listen; None if none comes."""
+    for _ in range(40):
+        found = budget_of(socket)
+        if found is not None:
+            return found
+        time.sleep(0.05)
+    return None
+
+
+def _start(socket: Path, budget: int) -> str | None:
+    """Starts a broker that is no child of this process, and returns when it listens, or says why it does not."""
     listens, listening = os.pipe()
     child = os.fork()
     if child == 0:
@@ -99,9 +116,7 @@ def _start(socket: Path, budget: int) -> None:
     os.waitpid(child, 0)
     told = os.read(listens, 1 << 16)
     os.close(listens)
-    if told != LISTENS:
-        why = told.decode() or "its process has ended"
-        raise SystemExit(f"zico: there is no broker, and none can be started: {why}")
+    return None if told == LISTENS else told.decode() or "its process has ended"
 
 
 def _become_broker(socket: Path, budget: int, listening: int) -> NoReturn:
