@@ -412,6 +412,22 @@ enum ZicoStatus zico_mark_current(void);
  */
 void zico_empty_cache(void);
 
+/**
+ * Records what a job does with memory from now on, as a trace that the program `zico` reads, in
+ * the file `path`, which is written over: as the recording grows, and at `zico_record_end`. `name`
+ * is the trace's, in UTF-8. At most two million events are recorded.
+ *
+ * # Safety
+ * `path` and `name` are null, which is refused, or end with a zero.
+ */
+enum ZicoStatus zico_record(ZicoJob job, const char *path, const char *name);
+
+/**
+ * Ends the recording of a job, and writes it. ZICO_NOT_NOW if no iteration has ended: then there
+ * is nothing to write.
+ */
+enum ZicoStatus zico_record_end(ZicoJob job);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -9,6 +9,7 @@
 //! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
+//! * `record`: what a job does with memory, as a trace.
 //! * `handles`, `blocks`: handles and addresses to what they stand for. `status`: errors. `fork`:
 //!   children.
 //!
@@ -28,6 +29,7 @@ mod handles;
 #[cfg(feature = "python")]
 mod module;
 mod plug;
+mod record;
 mod stats;
 mod status;
 mod streams;
@@ -46,5 +48,6 @@ pub use broker::{
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
 };
+pub use record::{zico_record, zico_record_end};
 pub use stats::{JobStats, PoolStats};
 pub use status::Status;

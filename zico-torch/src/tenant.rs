@@ -8,7 +8,7 @@
 //! what a name still refers to), and that allocation is made by a thread that can wait.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use zico_core::{
@@ -17,6 +17,7 @@ use zico_core::{
 
 use zico_node::host::Backing;
 
+use crate::record::Recorder;
 use crate::status::{Failure, Status};
 use crate::streams::{Adopt, RawStream};
 
@@ -45,6 +46,9 @@ pub(crate) trait Tenant: Send + Sync {
     fn trim(&self) -> Result<(), Failure>;
     /// Whether the processor reaches its blocks, and what a forked child has to copy to have one.
     fn backing(&self, block: Block) -> Vec<Backing>;
+    /// Has what it does recorded from now on; not if that is so already.
+    fn record(&self, recorder: Arc<Recorder>) -> bool;
+    fn recorder(&self) -> Option<&Recorder>;
     /// Leaves; the number and the bytes of the blocks that were live.
     fn leave(&self) -> (usize, Bytes);
 }
@@ -101,6 +105,7 @@ impl<D: Adopt> Opened for Pool<D> {
             phase,
             turn,
             tally,
+            recorder: OnceLock::new(),
         }))
     }
 
@@ -130,6 +135,7 @@ struct Seat<D: Adopt> {
     /// Held by who changes the phase; also while an iteration waits to begin.
     turn: Mutex<()>,
     tally: Tally,
+    recorder: OnceLock<Arc<Recorder>>,
 }
 
 #[derive(Default)]
@@ -177,6 +183,9 @@ impl<D: Adopt> Seat<D> {
         };
         started?;
         count(&self.tally.iterations, 1);
+        if let Some(recorder) = self.recorder() {
+            recorder.begin();
+        }
         self.enter(Phase::Inside);
         Ok(())
     }
@@ -214,6 +223,9 @@ impl<D: Adopt> Tenant for Seat<D> {
     fn end(&self) -> Result<(), Failure> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.job.end()?;
+        if let Some(recorder) = self.recorder() {
+            recorder.end();
+        }
         self.enter(Phase::Outside);
         Ok(())
     }
@@ -223,11 +235,15 @@ impl<D: Adopt> Tenant for Seat<D> {
         if self.is(Phase::Inside) {
             // It fails only if none runs.
             let _ = self.job.end();
+            if let Some(recorder) = self.recorder() {
+                recorder.end();
+            }
         }
         self.enter(Phase::Due);
     }
 
     fn alloc(&self, bytes: Bytes, stream: RawStream, wait: bool) -> Result<Block, Failure> {
+        let recorder = self.recorder().map(|recorder| (recorder, Instant::now()));
         if self.is(Phase::Due) {
             self.start_if_due(wait).inspect_err(|_| count(&self.tally.refusals, 1))?;
         }
@@ -247,10 +263,16 @@ impl<D: Adopt> Tenant for Seat<D> {
             return Err(failure);
         }
         count(&self.tally.allocations, 1);
+        if let Some((recorder, called)) = recorder {
+            recorder.alloc(called, block.address().value(), bytes);
+        }
         Ok(block)
     }
 
     fn free(&self, block: Block) -> Result<(), Failure> {
+        if let Some(recorder) = self.recorder() {
+            recorder.free(block.address().value());
+        }
         self.job.free(block)?;
         count(&self.tally.frees, 1);
         Ok(())
@@ -283,6 +305,14 @@ impl<D: Adopt> Tenant for Seat<D> {
 
     fn backing(&self, block: Block) -> Vec<Backing> {
         self.pool.device().backing(block.address(), block.bytes())
+    }
+
+    fn record(&self, recorder: Arc<Recorder>) -> bool {
+        self.recorder.set(recorder).is_ok()
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get().map(Arc::as_ref)
     }
 
     fn leave(&self) -> (usize, Bytes) {

@@ -82,6 +82,18 @@ class Job:
         finally:
             self.end()
 
+    def record(self, path: str | os.PathLike[str], name: str = "job") -> None:
+        """Records what the job does with memory from now on in a file, as a trace that the program ``zico`` reads."""
+        native().call("zico_record", self._handle, os.fsencode(path), name.encode())
+
+    def end_recording(self) -> None:
+        """Ends the recording, and writes it.
+
+        Raises:
+            ZicoError: if no iteration has ended, or the file cannot be written.
+        """
+        native().call("zico_record_end", self._handle)
+
     @contextmanager
     def use(self) -> Iterator[Job]:
         """This thread allocates for this job within."""

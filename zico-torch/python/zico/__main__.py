@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--priority", type=int, default=0, help="higher ones wait less (0)")
     run.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("--stats", type=Path, help="a file for statistics at the end, as JSON")
+    run.add_argument("--record", type=Path, help="a file for a trace of the run: job.ztrace")
     serve = commands.add_parser("serve", help="be the broker: one budget for all that connect")
     serve.add_argument("--budget", required=True, help="for all of them together: 8GiB")
     serve.add_argument("--socket", type=Path, help=f"where to listen ({default_socket()})")
@@ -61,6 +62,8 @@ def _run(arguments: argparse.Namespace) -> None:
     if found is None:
         raise SystemExit(f"zico: {program[0]} is no program")
     _check_hook(found)
+    if arguments.record and arguments.record.exists():
+        raise SystemExit(f"zico: {arguments.record} is there already: choose another name, or remove it")
     budget = _bytes(arguments.budget) if arguments.budget else None
     alone = budget is not None and _is_gpu(arguments.device)
     settings = {
@@ -71,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),
+        "ZICO_RECORD": arguments.record and str(arguments.record.resolve()),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     kept = {name: value for name, value in os.environ.items() if name not in settings}

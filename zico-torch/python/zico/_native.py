@@ -72,6 +72,8 @@ _CALLS = {
     "zico_end": (c_uint64,),
     "zico_mark": (c_uint64,),
     "zico_job_stats": (c_uint64, ctypes.POINTER(JobStats)),
+    "zico_record": (c_uint64, c_char_p, c_char_p),
+    "zico_record_end": (c_uint64,),
     "zico_use": (c_uint64,),
     "zico_use_everywhere": (c_uint64,),
 }
