@@ -1,9 +1,9 @@
 //! Recording what a job does with memory, as a trace that `zico replay` and its like read.
 //!
-//! Each allocation and each free adds an event of 16 bytes, under a lock, and nothing else. A thread
-//! writes the file: when the first iteration is over, whenever the recording has grown by a quarter
-//! since, and at the end; each time the whole of it, beside the file and then in its place. So a
-//! process that is killed leaves four fifths of its iterations at least.
+//! Each allocation and each free adds an event of 16 bytes, under a lock, and nothing else. A
+//! thread writes the file: when the first iteration is over, whenever the recording has grown by a
+//! quarter since, and at the end; each time the whole of it, beside the file and then in its place.
+//! So a process that is killed leaves about four fifths of its iterations.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};

@@ -52,7 +52,8 @@ fn itself(args: impl IntoIterator<Item = OsString>) -> Command {
     command
 }
 
-/// The broker at a place, started there if there is none. It does not end as long as what is returned is there.
+/// The broker at a place, started there if there is none. It does not end as long as what is
+/// returned is there.
 pub(super) fn find_or_serve(
     given: Option<&Path>,
     device: ServedDevice,

@@ -1,9 +1,9 @@
 //! A broker that ends with the last job that needs it.
 //!
-//! Whoever needs one holds a lock on a file beside the socket, shared with all others who do. A broker that
-//! gets that lock for itself is needed by nobody; it keeps the lock until it has gone, so whoever comes
-//! meanwhile waits for it, and then finds no broker instead of one that is about to end. The kernel lets a
-//! lock go with the last process that has it, whatever way that ends.
+//! Whoever needs one holds a lock on a file beside the socket, shared with all others who do. A
+//! broker that gets that lock for itself is needed by nobody; it keeps the lock until it has gone,
+//! so whoever comes meanwhile waits for it, and then finds no broker instead of one that is about
+//! to end. The kernel lets a lock go with the last process that has it, whatever way that ends.
 
 use std::io::Write;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -62,11 +62,11 @@ impl Use {
     }
 }
 
-/// Writes a byte to `stop` once nobody needs the broker of this process at a socket any more: no [`Use`] of
-/// the socket, and no job. The thread looks a few times a second.
+/// Writes a byte to `stop` once nobody needs the broker of this process at a socket any more: no
+/// [`Use`] of the socket, and no job. The thread looks a few times a second.
 ///
-/// What the thread returns is to be dropped when the broker has gone; who waits in [`Use::of`] waits for that.
-/// The end of the process will do.
+/// What the thread returns is to be dropped when the broker has gone; who waits in [`Use::of`]
+/// waits for that. The end of the process will do.
 ///
 /// # Errors
 /// If the file `SOCKET.users` or the thread cannot be made.
