@@ -47,14 +47,14 @@ def start(*command: object, **environment: object) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> str:
     """What a program prints, which has to end well."""
     try:
-        out, errors = process.communicate(timeout=LIMIT_S)
+        out, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         process.kill()
         out, errors = process.communicate()
-        pytest.fail(f"no end after {LIMIT_S} s: {process.args}\n{out[-2000:]}\n{errors[-4000:]}")
+        pytest.fail(f"no end after {limit_s} s: {process.args}\n{out[-2000:]}\n{errors[-4000:]}")
     assert process.returncode == 0, f"{process.returncode}: {process.args}\n{out[-2000:]}\n{errors[-4000:]}"
     return out
 

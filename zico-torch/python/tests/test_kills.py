@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from conftest import JOBS, finish, last_line, start, train
+from conftest import JOBS, LIMIT_S, finish, last_line, start, train
 from zico._native import native
 
 KILLS = int(os.environ.get("ZICO_KILLS") or (200 if os.environ.get("ZICO_LONG") else 10))
@@ -50,7 +50,7 @@ def kill_some(socket: Path, survivor: subprocess.Popen[str], moments: random.Ran
 
 def test_the_other_one_does_not_notice() -> None:
     survivor = ["gpt", "--iterations", 5 * KILLS]
-    alone = last_line(finish(start(*train(*survivor))))
+    alone = last_line(finish(start(*train(*survivor)), LIMIT_S + 10 * KILLS))
     seed = int(os.environ.get("ZICO_SEED") or random.randrange(1 << 32))
     with tempfile.TemporaryDirectory(prefix="broker-") as folder:
         socket = Path(folder, "b")
@@ -63,7 +63,7 @@ def test_the_other_one_does_not_notice() -> None:
             while held(socket) == 0 and lasting.poll() is None:
                 time.sleep(0.05)
             kills = kill_some(socket, lasting, random.Random(seed))
-            assert last_line(finish(lasting)) == alone, f"ZICO_SEED={seed}, {kills} kills"
+            assert last_line(finish(lasting, LIMIT_S + 10 * KILLS)) == alone, f"ZICO_SEED={seed}, {kills} kills"
         finally:
             lasting.kill()
             broker.kill()
