@@ -93,6 +93,9 @@ pub enum NodeError {
         /// Why.
         source: io::Error,
     },
+    /// A broker that was to be started has ended.
+    #[error("there is no broker, and none can be started: {0}")]
+    NotStarted(String),
     /// A command could not be started.
     #[error("cannot run {command}")]
     Run {

@@ -28,4 +28,6 @@ mod server;
 mod socket;
 
 pub use client::{Client, ConnectError, Observer};
-pub use server::{DeviceLock, DeviceStore, Server, ServerConfig, ServerError, Teardown};
+pub use server::{
+    DeviceLock, DeviceStore, Server, ServerConfig, ServerError, Teardown, Use, end_unused,
+};

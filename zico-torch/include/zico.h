@@ -371,6 +371,39 @@ enum ZicoStatus zico_serve_host(const char *socket, uint64_t budget, int stop);
 enum ZicoStatus zico_serve_cuda(const char *socket, uint32_t device, uint64_t budget, int stop);
 
 /**
+ * As `zico_serve_host`, but returns when nobody needs the broker any more: no process has a shared
+ * lock (flock) on the file `SOCKET.users`, and there is no job. The descriptor `listening` gets a
+ * byte, 1, when it listens; a negative one is none. The process is to end soon after the return:
+ * until then it has the file locked, so that whoever locks it next finds no broker that ends.
+ *
+ * # Safety
+ * As `zico_serve_host`; `listening` is open, or negative.
+ */
+enum ZicoStatus zico_serve_host_while_used(const char *socket, uint64_t budget, int listening);
+
+/**
+ * As `zico_serve_cuda`, but returns when nobody needs the broker any more, as
+ * `zico_serve_host_while_used` does.
+ *
+ * # Safety
+ * As `zico_serve_host_while_used`.
+ */
+enum ZicoStatus zico_serve_cuda_while_used(const char *socket,
+                                           uint32_t device,
+                                           uint64_t budget,
+                                           int listening);
+
+/**
+ * What all jobs of the broker that serves at `socket` hold together, whatever its device.
+ * ZICO_NO_BROKER if none serves there.
+ *
+ * # Safety
+ * `socket` is null, which is refused, or ends with a zero. `stats` points to statistics that may
+ * be written, or is null, which is refused.
+ */
+enum ZicoStatus zico_broker_stats(const char *socket, struct ZicoPoolStats *stats);
+
+/**
  * Makes a job the one for which `zico_malloc` allocates, on all threads that have none of their
  * own (`zico_use`). 0 is none.
  */
@@ -410,6 +443,22 @@ enum ZicoStatus zico_mark_current(void);
  * What is nobody's goes back to the device: what `torch.cuda.empty_cache` asks for.
  */
 void zico_empty_cache(void);
+
+/**
+ * Records what a job does with memory from now on, as a trace that the program `zico` reads, in
+ * the file `path`, which is written over: as the recording grows, and at `zico_record_end`. `name`
+ * is the trace's, in UTF-8. At most two million events are recorded.
+ *
+ * # Safety
+ * `path` and `name` are null, which is refused, or end with a zero.
+ */
+enum ZicoStatus zico_record(ZicoJob job, const char *path, const char *name);
+
+/**
+ * Ends the recording of a job, and writes it. ZICO_NOT_NOW if no iteration has ended: then there
+ * is nothing to write.
+ */
+enum ZicoStatus zico_record_end(ZicoJob job);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,6 +1,8 @@
 //! The functions of `zico.h` for several processes under one budget.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -9,11 +11,14 @@ use std::time::Duration;
 use zico_core::{Bytes, PoolConfig};
 use zico_cuda::{CudaDevice, CudaPhysical, Options, Physical, Share};
 use zico_node::host::{HostConfig, HostDevice, raise_descriptor_limit};
-use zico_node::{Client, ConnectError, DeviceLock, Server, ServerConfig, ServerError};
+use zico_node::{
+    Client, ConnectError, DeviceLock, Observer, Server, ServerConfig, ServerError, end_unused,
+};
 
 use crate::abi::{PoolHandle, check, give};
 use crate::fork;
 use crate::handles::pools;
+use crate::stats::PoolStats;
 use crate::status::{Failure, Status, call};
 use crate::streams::Adopt;
 use crate::tenant;
@@ -98,30 +103,73 @@ pub unsafe extern "C" fn zico_connect_cuda(
 /// How long after a process has ended its work on a GPU is taken to be over.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Serves until `stop` can be read from.
+/// Until when a broker serves.
+enum Until {
+    /// This descriptor can be read from; never, if it is negative.
+    Stopped(c_int),
+    /// Nobody needs it any more. This descriptor gets a byte when it listens, unless it is negative.
+    Unused(c_int),
+}
+
+/// Serves.
 ///
 /// # Safety
-/// `socket` is null or ends with a zero. `stop` is open, or negative.
+/// `socket` is null or ends with a zero. The descriptor in `until` is open, or negative.
 unsafe fn serve<D: Physical>(
     device: D,
     name: &str,
     grace: Duration,
-    (socket, budget, stop): (*const c_char, u64, c_int),
+    (socket, budget, until): (*const c_char, u64, Until),
 ) -> Result<(), Failure> {
     // SAFETY: as the caller has promised.
     let socket = unsafe { path(socket) }?;
     let pool = PoolConfig::new(Bytes::new(budget));
     let config = ServerConfig { socket, pool, device: name.to_owned(), users: Vec::new() };
-    let (stop, _never) = if stop < 0 {
-        let (reader, writer) = std::io::pipe().map_err(failed)?;
-        (OwnedFd::from(reader), Some(writer))
-    } else {
-        // SAFETY: as the caller has promised; the copy is ours.
-        let lent = unsafe { BorrowedFd::borrow_raw(stop) };
-        (lent.try_clone_to_owned().map_err(failed)?, None)
-    };
+    let (Until::Stopped(descriptor) | Until::Unused(descriptor)) = until;
+    // SAFETY: as the caller has promised; the copy is ours.
+    let lent = (descriptor >= 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) });
+    let own = lent.map(|lent| lent.try_clone_to_owned()).transpose().map_err(failed)?;
     let mut server = Server::bind(config, device, grace)?;
-    Ok(server.run(&stop)?)
+    if let (Until::Stopped(_), Some(stop)) = (&until, &own) {
+        return Ok(server.run(stop)?);
+    }
+    let (stop, writer) = std::io::pipe().map_err(failed)?;
+    let mut never = Some(writer);
+    if let (Until::Unused(_), Some(writer)) = (&until, never.take()) {
+        // Its lock is held until the process ends.
+        end_unused(server.socket(), writer)?;
+        if let Some(listening) = own {
+            File::from(listening).write_all(&[1]).map_err(failed)?;
+        }
+    }
+    Ok(server.run(&OwnedFd::from(stop))?)
+}
+
+/// Of this machine's own memory.
+///
+/// # Safety
+/// As `serve`.
+unsafe fn serve_host(socket: *const c_char, budget: u64, until: Until) -> Status {
+    call(|| {
+        let device = HostDevice::new(HostConfig::new())?;
+        // Host memory that a process had mapped has gone with it.
+        // SAFETY: as the caller has promised.
+        unsafe { serve(device, "host", Duration::ZERO, (socket, budget, until)) }
+    })
+}
+
+/// Of a CUDA device.
+///
+/// # Safety
+/// As `serve`.
+unsafe fn serve_cuda(socket: *const c_char, device: u32, budget: u64, until: Until) -> Status {
+    call(|| {
+        let device = CudaPhysical::open(device)?;
+        let name = device.uuid().to_string();
+        let _lock = DeviceLock::take(&name)?;
+        // SAFETY: as the caller has promised.
+        unsafe { serve(device, &name, GRACE, (socket, budget, until)) }
+    })
 }
 
 /// Serves as the broker of this machine's own memory, `budget` bytes of it for all processes that
@@ -136,12 +184,8 @@ pub unsafe extern "C" fn zico_serve_host(
     budget: u64,
     stop: c_int,
 ) -> Status {
-    call(|| {
-        let device = HostDevice::new(HostConfig::new())?;
-        // Host memory that a process had mapped has gone with it.
-        // SAFETY: as the caller has promised.
-        unsafe { serve(device, "host", Duration::ZERO, (socket, budget, stop)) }
-    })
+    // SAFETY: as the caller has promised.
+    unsafe { serve_host(socket, budget, Until::Stopped(stop)) }
 }
 
 /// Serves as the broker of the CUDA device with this number, counted from 0, as `zico_serve_host`
@@ -157,13 +201,63 @@ pub unsafe extern "C" fn zico_serve_cuda(
     budget: u64,
     stop: c_int,
 ) -> Status {
+    // SAFETY: as the caller has promised.
+    unsafe { serve_cuda(socket, device, budget, Until::Stopped(stop)) }
+}
+
+/// As `zico_serve_host`, but returns when nobody needs the broker any more: no process has a shared
+/// lock (flock) on the file `SOCKET.users`, and there is no job. The descriptor `listening` gets a
+/// byte, 1, when it listens; a negative one is none. The process is to end soon after the return:
+/// until then it has the file locked, so that whoever locks it next finds no broker that ends.
+///
+/// # Safety
+/// As `zico_serve_host`; `listening` is open, or negative.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_serve_host_while_used(
+    socket: *const c_char,
+    budget: u64,
+    listening: c_int,
+) -> Status {
+    // SAFETY: as the caller has promised.
+    unsafe { serve_host(socket, budget, Until::Unused(listening)) }
+}
+
+/// As `zico_serve_cuda`, but returns when nobody needs the broker any more, as
+/// `zico_serve_host_while_used` does.
+///
+/// # Safety
+/// As `zico_serve_host_while_used`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_serve_cuda_while_used(
+    socket: *const c_char,
+    device: u32,
+    budget: u64,
+    listening: c_int,
+) -> Status {
+    // SAFETY: as the caller has promised.
+    unsafe { serve_cuda(socket, device, budget, Until::Unused(listening)) }
+}
+
+/// What all jobs of the broker that serves at `socket` hold together, whatever its device.
+/// ZICO_NO_BROKER if none serves there.
+///
+/// # Safety
+/// `socket` is null, which is refused, or ends with a zero. `stats` points to statistics that may
+/// be written, or is null, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_broker_stats(socket: *const c_char, stats: *mut PoolStats) -> Status {
     call(|| {
-        let device = CudaPhysical::open(device)?;
-        let name = device.uuid().to_string();
-        let _lock = DeviceLock::take(&name)?;
         // SAFETY: as the caller has promised.
-        unsafe { serve(device, &name, GRACE, (socket, budget, stop)) }
+        let socket = unsafe { path(socket) }?;
+        let observer = Observer::connect(&socket).map_err(no_broker)?;
+        let budget = observer.budget().map_err(no_broker)?;
+        // SAFETY: as the caller has promised.
+        unsafe { give(stats, budget.into()) }
     })
+}
+
+fn no_broker(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Status::ZicoNoBroker, error)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -9,6 +9,7 @@
 //! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
+//! * `record`: what a job does with memory, as a trace.
 //! * `handles`, `blocks`: handles and addresses to what they stand for. `peaks`: the most
 //!   of some figures. `status`: errors. `fork`: children.
 //!
@@ -29,6 +30,7 @@ mod handles;
 mod module;
 mod peaks;
 mod plug;
+mod record;
 mod stats;
 mod status;
 mod streams;
@@ -40,9 +42,13 @@ pub use abi::{
     zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats, zico_record_use,
     zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
-pub use broker::{zico_connect_cuda, zico_connect_host, zico_serve_cuda, zico_serve_host};
+pub use broker::{
+    zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_cuda,
+    zico_serve_cuda_while_used, zico_serve_host, zico_serve_host_while_used,
+};
 pub use plug::{
     zico_empty_cache, zico_free, zico_malloc, zico_mark_current, zico_use, zico_use_everywhere,
 };
+pub use record::{zico_record, zico_record_end};
 pub use stats::{JobStats, PoolStats};
 pub use status::Status;

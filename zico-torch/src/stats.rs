@@ -19,7 +19,12 @@ pub struct PoolStats {
 
 impl PoolStats {
     pub(crate) fn of(pool: &dyn Opened) -> Self {
-        let BudgetStatus { target, held, pending } = pool.stats();
+        pool.stats().into()
+    }
+}
+
+impl From<BudgetStatus> for PoolStats {
+    fn from(BudgetStatus { target, held, pending }: BudgetStatus) -> Self {
         Self { budget: target.value(), held: held.value(), pending: pending.value() }
     }
 }

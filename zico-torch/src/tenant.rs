@@ -8,7 +8,7 @@
 //! what a name still refers to), and that allocation is made by a thread that can wait.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use zico_core::{
@@ -19,6 +19,7 @@ use zico_core::{
 use zico_node::host::Backing;
 
 use crate::peaks::Peaks;
+use crate::record::Recorder;
 use crate::status::{Failure, Status};
 use crate::streams::{Adopt, RawStream};
 
@@ -49,6 +50,9 @@ pub(crate) trait Tenant: Send + Sync {
     fn trim(&self) -> Result<(), Failure>;
     /// Whether the processor reaches its blocks, and what a forked child has to copy to have one.
     fn backing(&self, block: Block) -> Vec<Backing>;
+    /// Has what it does recorded from now on; not if that is so already.
+    fn record(&self, recorder: Arc<Recorder>) -> bool;
+    fn recorder(&self) -> Option<&Recorder>;
     /// Leaves; the number and the bytes of the blocks that were live.
     fn leave(&self) -> (usize, Bytes);
 }
@@ -108,6 +112,7 @@ impl<D: Adopt> Opened for Pool<D> {
             turn,
             tally,
             peaks: Peaks::default(),
+            recorder: OnceLock::new(),
         }))
     }
 
@@ -138,6 +143,7 @@ struct Seat<D: Adopt> {
     turn: Mutex<()>,
     tally: Tally,
     peaks: Peaks,
+    recorder: OnceLock<Arc<Recorder>>,
 }
 
 #[derive(Default)]
@@ -185,6 +191,9 @@ impl<D: Adopt> Seat<D> {
         };
         started?;
         count(&self.tally.iterations, 1);
+        if let Some(recorder) = self.recorder() {
+            recorder.begin();
+        }
         self.enter(Phase::Inside);
         Ok(())
     }
@@ -222,6 +231,9 @@ impl<D: Adopt> Tenant for Seat<D> {
     fn end(&self) -> Result<(), Failure> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.job.end()?;
+        if let Some(recorder) = self.recorder() {
+            recorder.end();
+        }
         self.enter(Phase::Outside);
         Ok(())
     }
@@ -231,11 +243,15 @@ impl<D: Adopt> Tenant for Seat<D> {
         if self.is(Phase::Inside) {
             // It fails only if none runs.
             let _ = self.job.end();
+            if let Some(recorder) = self.recorder() {
+                recorder.end();
+            }
         }
         self.enter(Phase::Due);
     }
 
     fn alloc(&self, bytes: Bytes, stream: RawStream, wait: bool) -> Result<Block, Failure> {
+        let recorder = self.recorder().map(|recorder| (recorder, Instant::now()));
         if self.is(Phase::Due) {
             self.start_if_due(wait).inspect_err(|_| count(&self.tally.refusals, 1))?;
         }
@@ -256,10 +272,16 @@ impl<D: Adopt> Tenant for Seat<D> {
         }
         count(&self.tally.allocations, 1);
         self.peaks.add(bytes.value());
+        if let Some((recorder, called)) = recorder {
+            recorder.alloc(called, block.address().value(), bytes);
+        }
         Ok(block)
     }
 
     fn free(&self, block: Block) -> Result<(), Failure> {
+        if let Some(recorder) = self.recorder() {
+            recorder.free(block.address().value());
+        }
         self.job.free(block)?;
         count(&self.tally.frees, 1);
         self.peaks.sub(block.bytes().value());
@@ -303,6 +325,14 @@ impl<D: Adopt> Tenant for Seat<D> {
 
     fn backing(&self, block: Block) -> Vec<Backing> {
         self.pool.device().backing(block.address(), block.bytes())
+    }
+
+    fn record(&self, recorder: Arc<Recorder>) -> bool {
+        self.recorder.set(recorder).is_ok()
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.get().map(Arc::as_ref)
     }
 
     fn leave(&self) -> (usize, Bytes) {

@@ -7,7 +7,7 @@ use std::path::Path;
 fn the_header_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let sources = ["abi", "broker", "plug", "stats", "status"];
+    let sources = ["abi", "broker", "plug", "record", "stats", "status"];
     let mut builder = cbindgen::Builder::new().with_config(config);
     for source in sources {
         builder = builder.with_src(root.join(format!("src/{source}.rs")));

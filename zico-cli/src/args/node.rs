@@ -34,8 +34,9 @@ pub enum NodeCommand {
     /// Run a command as a job under a broker's budget
     ///
     /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME and
-    /// ZICO_PRIORITY in its environment. Its exit code is the exit code; 2 if it cannot be started
-    /// or there is no broker.
+    /// ZICO_PRIORITY in its environment, and ZICO_RUN, by which Python starts the package `zico`
+    /// where that is installed. Its exit code is the exit code; 2 if it cannot be started or there
+    /// is no broker. With --budget one is started if none serves, and ends with the last job.
     Run(RunJob),
 }
 
@@ -101,6 +102,14 @@ pub struct Serve {
         default_missing_value = "9742"
     )]
     pub metrics: Option<SocketAddr>,
+
+    /// Serve in the background: return when it listens
+    #[arg(long)]
+    pub background: bool,
+
+    /// End with the last job: when no `zico run --budget` and no job is left
+    #[arg(long)]
+    pub while_used: bool,
 }
 
 /// Whose memory a broker gives out.
@@ -110,6 +119,15 @@ pub enum ServedDevice {
     Host,
     /// A CUDA device's, by its number.
     Cuda(u32),
+}
+
+impl std::fmt::Display for ServedDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
 }
 
 /// `zico status`
@@ -171,6 +189,15 @@ pub struct RunJob {
     /// Of jobs that wait those with a higher one start first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
+
+    /// Start a broker with this budget if none serves there. It ends with the last job. One that
+    /// serves keeps its own budget, and this says so if that is another
+    #[arg(short, long, value_parser = size::size, value_name = "SIZE", requires = "device")]
+    pub budget: Option<Bytes>,
+
+    /// Whose memory that broker gives out
+    #[arg(long, value_parser = device, value_name = "host|cuda:N", requires = "budget")]
+    pub device: Option<ServedDevice>,
 
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]

@@ -1,5 +1,6 @@
 //! One budget for several processes: the broker as a program, and what people ask it.
 
+mod background;
 mod books;
 mod budget;
 mod metrics;

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::{NodeError, place};
+use super::{NodeError, background, place};
 use crate::args::{LONGEST_NAME, RunJob};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,17 +15,30 @@ const JOB_NAME: &str = "ZICO_JOB_NAME";
 /// Its priority; 0 where there is none.
 const PRIORITY: &str = "ZICO_PRIORITY";
 
+/// If it is there the Python package `zico`, where it is installed, becomes PyTorch's allocator.
+const PYTHON: &str = "ZICO_RUN";
+
 /// Becomes the command: its process is the one that was started, so signals and the exit code are
 /// its own. Returns only if it cannot.
 pub(crate) fn run(args: &RunJob) -> Result<Exit, Failure> {
     let Some((program, rest)) = args.command.split_first() else { return Ok(Exit::Fine) };
-    let (socket, broker) = place::find(args.place.socket.as_deref())?;
-    drop(broker);
+    let given = args.place.socket.as_deref();
+    let (socket, using) = match (args.budget, args.device) {
+        (Some(budget), Some(device)) => {
+            let (socket, using) = background::find_or_serve(given, device, budget)?;
+            (socket, Some(using))
+        }
+        _ => (place::find(given)?.0, None),
+    };
     let name = args.name.clone().unwrap_or_else(|| name_of(&args.command));
     let mut command = Command::new(program);
-    command.args(rest).env(place::SOCKET, socket).env(JOB_NAME, name);
+    command.args(rest).env(place::SOCKET, socket).env(JOB_NAME, name).env(PYTHON, "1");
     if let Some(priority) = args.priority {
         command.env(PRIORITY, priority.to_string());
+    }
+    if let Some(using) = using {
+        let kept = using.pass_on();
+        kept.map_err(|source| NodeError::Process { what: "the need for a broker", source })?;
     }
     let source = command.exec();
     let command = program.to_string_lossy().into_owned();

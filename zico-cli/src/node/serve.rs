@@ -10,10 +10,10 @@ use zico_core::{PoolConfig, Ticks};
 use zico_cuda::{CudaPhysical, Physical};
 use zico_mock::replay::PolicyKind;
 use zico_node::host::{HostConfig, HostDevice};
-use zico_node::{DeviceLock, Server, ServerConfig};
+use zico_node::{DeviceLock, Server, ServerConfig, end_unused};
 
 use super::metrics::Metrics;
-use super::{NodeError, place};
+use super::{NodeError, background, place};
 use crate::args::{Serve, ServedDevice};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,6 +24,9 @@ const GRACE: Ticks = Ticks::millis(2000);
 
 /// Serves until it is interrupted.
 pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
+    if args.background {
+        return background::serve();
+    }
     match args.device {
         ServedDevice::Host => {
             let mut config = HostConfig::new();
@@ -46,7 +49,7 @@ pub(crate) fn run(args: &Serve) -> Result<Exit, Failure> {
 }
 
 fn serve<D: Physical>(args: &Serve, device: D, name: &str, grace: Ticks) -> Result<Exit, Failure> {
-    let stop = signals()?;
+    let (stop, told) = signals()?;
     let socket = place::to_serve(args.socket.as_deref(), name, !args.allow_user.is_empty())?;
     let config = ServerConfig {
         socket,
@@ -58,6 +61,9 @@ fn serve<D: Physical>(args: &Serve, device: D, name: &str, grace: Ticks) -> Resu
     let metrics = args.metrics.map(Metrics::bind).transpose()?;
     let mut server = Server::bind(config, device, grace).map_err(NodeError::Server)?;
     let at = metrics.map(|metrics| metrics.start(server.socket())).transpose()?;
+    let unused = args.while_used.then(|| end_unused(server.socket(), told)).transpose();
+    // Held until the process ends: who comes meanwhile waits for that.
+    let _unused = unused.map_err(NodeError::Server)?;
     announce(&server, name, at.as_deref())?;
     // Tells whoever has started it as a service, if somebody has; one that has gone does not want
     // to know.
@@ -104,14 +110,14 @@ fn pool(args: &Serve) -> Result<PoolConfig, NodeError> {
     })
 }
 
-/// What can be read from as soon as this process is to end.
-fn signals() -> Result<OwnedFd, NodeError> {
+/// What can be read from as soon as this process is to end, and what to write to so that it is.
+fn signals() -> Result<(OwnedFd, UnixStream), NodeError> {
     let prepare = || {
         let (stop, told) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             signal_hook::low_level::pipe::register(signal, told.try_clone()?)?;
         }
-        Ok(OwnedFd::from(stop))
+        Ok((OwnedFd::from(stop), told))
     };
     prepare().map_err(|source| NodeError::Process { what: "signals", source })
 }

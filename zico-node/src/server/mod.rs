@@ -15,6 +15,7 @@ mod recovery;
 mod requests;
 mod session;
 mod store;
+mod used;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -36,6 +37,7 @@ use session::{End, Session};
 pub use config::{ServerConfig, ServerError, Teardown};
 pub use lock::DeviceLock;
 pub use store::DeviceStore;
+pub use used::{Use, end_unused};
 
 /// So many messages of one client are handled before it is another one's turn.
 const TURN: usize = 64;

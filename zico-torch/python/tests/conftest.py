@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 JOBS = Path(__file__).with_name("jobs")
 LIMIT_S = 240
+_FOLDER = tempfile.TemporaryDirectory(prefix="zico-tests-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,14 +47,14 @@ def start(*command: object, **environment: object) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: subprocess.Popen[str], limit_s: float = LIMIT_S) -> str:
     """What a program prints, which has to end well."""
     try:
-        out, errors = process.communicate(timeout=LIMIT_S)
+        out, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         process.kill()
         out, errors = process.communicate()
-        pytest.fail(f"no end after {LIMIT_S} s: {process.args}\n{out[-2000:]}\n{errors[-4000:]}")
+        pytest.fail(f"no end after {limit_s} s: {process.args}\n{out[-2000:]}\n{errors[-4000:]}")
     assert process.returncode == 0, f"{process.returncode}: {process.args}\n{out[-2000:]}\n{errors[-4000:]}"
     return out
 
@@ -72,9 +74,11 @@ def train(*arguments: object) -> list[object]:
     return [sys.executable, JOBS / "train.py", *arguments]
 
 
-def under_zico(budget: str, stats: Path, command: list[object]) -> list[object]:
-    """The command by which a user starts that under zico."""
-    zico = [sys.executable, "-m", "zico", "run", "--device", "cpu"]
+def under_zico(budget: object, stats: Path, command: list[object], socket: Path | None = None) -> list[object]:
+    """The command by which a user starts that under zico, with a broker of this budget at a socket of its own."""
+    # A socket's path may have 107 characters.
+    place = socket or Path(tempfile.mkdtemp(prefix="broker-", dir=_FOLDER.name), "socket")
+    zico = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", place]
     return [*zico, "--budget", budget, "--stats", stats, "--", *command]
 
 

@@ -7,9 +7,8 @@ For a PyTorch script::
 
 or, with no line of the script changed::
 
-    python -m zico serve --budget 8GiB &
-    python -m zico run -- python train.py &
-    python -m zico run -- python other.py
+    python -m zico run --budget 8GiB -- python train.py &
+    python -m zico run --budget 8GiB -- python other.py
 
 `zico.stats` says what the job has allocated and what it has waited for.
 """
@@ -82,6 +81,18 @@ class Job:
             yield
         finally:
             self.end()
+
+    def record(self, path: str | os.PathLike[str], name: str = "job") -> None:
+        """Records what the job does with memory from now on in a file, as a trace that the program ``zico`` reads."""
+        native().call("zico_record", self._handle, os.fsencode(path), name.encode())
+
+    def end_recording(self) -> None:
+        """Ends the recording, and writes it.
+
+        Raises:
+            ZicoError: if no iteration has ended, or the file cannot be written.
+        """
+        native().call("zico_record_end", self._handle)
 
     @contextmanager
     def use(self) -> Iterator[Job]:

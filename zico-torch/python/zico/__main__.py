@@ -11,17 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from zico import ZicoError, __version__, parse_bytes
-from zico._native import native
-
-
-def default_socket() -> Path:
-    """Where a broker serves unless it is said otherwise: a place of this user."""
-    base = os.environ.get("ZICO_SOCKET")
-    if base:
-        return Path(base)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "zico", "host") if runtime else Path(f"/tmp/zico-{os.getuid()}", "host")
+from zico import ZicoError, __version__, _broker, parse_bytes
+from zico._broker import default_socket
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -34,13 +25,15 @@ def _parser() -> argparse.ArgumentParser:
         "run", help="start a program whose PyTorch has its memory from zico"
     )
     run.add_argument(
-        "--budget", help="the most memory that it may hold by itself: 8GiB; without, that of a broker"
+        "--budget",
+        help="8GiB: if no broker serves, one with this budget is started; it ends with the last job",
     )
     run.add_argument("--socket", type=Path, help=f"where the broker serves ({default_socket()})")
     run.add_argument("--name", help="the job's name in messages (the script's)")
     run.add_argument("--priority", type=int, default=0, help="higher ones wait less (0)")
     run.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("--stats", type=Path, help="a file for statistics at the end, as JSON")
+    run.add_argument("--record", type=Path, help="a file for a trace of the run: job.ztrace")
     serve = commands.add_parser("serve", help="be the broker: one budget for all that connect")
     serve.add_argument("--budget", required=True, help="for all of them together: 8GiB")
     serve.add_argument("--socket", type=Path, help=f"where to listen ({default_socket()})")
@@ -71,27 +64,41 @@ def _run(arguments: argparse.Namespace) -> None:
     if found is None:
         raise SystemExit(f"zico: {program[0]} is no program")
     _check_hook(found)
-    if arguments.budget and arguments.socket:
-        raise SystemExit("zico: a budget of its own, or that of a broker: --budget or --socket")
-    socket = None if arguments.budget else arguments.socket or default_socket()
-    if socket is not None and not socket.exists():
-        raise SystemExit(
-            f"zico: no broker serves at {socket}. Start one (python -m zico serve --budget 8GiB), or run "
-            "with a --budget of this job's own"
-        )
+    if arguments.record and arguments.record.exists():
+        raise SystemExit(f"zico: {arguments.record} is there already: choose another name, or remove it")
+    budget = _bytes(arguments.budget) if arguments.budget else None
     settings = {
         "ZICO_RUN": "1",
-        "ZICO_BUDGET": str(_bytes(arguments.budget)) if arguments.budget else None,
-        "ZICO_SOCKET": socket and str(socket.resolve()),
+        # Of this run alone: the broker has it.
+        "ZICO_BUDGET": None,
+        "ZICO_SOCKET": str(_place(arguments, budget)),
         "ZICO_PRIORITY": str(arguments.priority),
-        "ZICO_NAME": arguments.name,
+        "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),
+        "ZICO_RECORD": arguments.record and str(arguments.record.resolve()),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     kept = {name: value for name, value in os.environ.items() if name not in settings}
     sys.stdout.flush()
     os.execve(found, program, kept | given)
+
+
+def _place(arguments: argparse.Namespace, budget: int | None) -> Path:
+    """Where the broker of a job serves. It is there then."""
+    gpu = _gpu(arguments.device)
+    socket = (arguments.socket or default_socket(gpu)).absolute()
+    try:
+        if budget is not None:
+            _broker.find_or_start(socket, gpu, budget)
+        elif _broker.budget_of(socket) is None:
+            raise SystemExit(
+                f"zico: no broker serves at {socket}. Start one (python -m zico serve --budget 8GiB), or say "
+                "with how much memory this job is to start one: --budget 8GiB"
+            )
+    except (ZicoError, OSError) as error:
+        raise SystemExit(f"zico: {error}") from error
+    return socket
 
 
 def _bytes(text: str) -> int:
@@ -101,8 +108,11 @@ def _bytes(text: str) -> int:
         raise SystemExit(f"zico: {error}") from error
 
 
-def _gpu(device: str) -> int | None:
-    """The number of a GPU; none for the machine's own memory."""
+def _gpu(device: str | None) -> int | None:
+    """The number of a GPU, which is the first one there is unless it is said otherwise; none for the machine's
+    own memory."""
+    if device is None:
+        return 0 if Path("/dev/nvidiactl").exists() else None
     found = re.fullmatch(r"cpu|cuda(?::(\d{1,4}))?", device)
     if found is None:
         raise SystemExit(f"zico: {device} is no device: cpu, cuda or cuda:1")
@@ -110,17 +120,14 @@ def _gpu(device: str) -> int | None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    socket = arguments.socket or default_socket()
-    budget = _bytes(arguments.budget)
     gpu = _gpu(arguments.device)
+    socket = arguments.socket or default_socket(gpu)
+    budget = _bytes(arguments.budget)
     print(f"zico: {budget} bytes of {arguments.device} for all that connect to {socket}", flush=True)
     # The library runs until the process ends: the usual keys and signals end it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        if gpu is None:
-            native().call("zico_serve_host", os.fsencode(socket), budget, -1)
-        else:
-            native().call("zico_serve_cuda", os.fsencode(socket), gpu, budget, -1)
+        _broker.serve(socket, gpu, budget)
     except ZicoError as error:
         raise SystemExit(f"zico: {error}") from error
 

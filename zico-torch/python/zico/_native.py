@@ -12,6 +12,7 @@ from pathlib import Path
 
 OK = 0
 OUT_OF_MEMORY = 5
+NO_BROKER = 11
 
 
 _JOB_STATS = (
@@ -62,6 +63,9 @@ _CALLS = {
     "zico_connect_cuda": (c_char_p, c_uint32, ctypes.POINTER(c_uint64)),
     "zico_serve_host": (c_char_p, c_uint64, c_int),
     "zico_serve_cuda": (c_char_p, c_uint32, c_uint64, c_int),
+    "zico_serve_cuda_while_used": (c_char_p, c_uint32, c_uint64, c_int),
+    "zico_serve_host_while_used": (c_char_p, c_uint64, c_int),
+    "zico_broker_stats": (c_char_p, ctypes.POINTER(PoolStats)),
     "zico_close": (c_uint64,),
     "zico_set_budget": (c_uint64, c_uint64),
     "zico_trim": (c_uint64,),
@@ -72,6 +76,8 @@ _CALLS = {
     "zico_mark": (c_uint64,),
     "zico_job_stats": (c_uint64, ctypes.POINTER(JobStats)),
     "zico_reset_peaks": (c_uint64,),
+    "zico_record": (c_uint64, c_char_p, c_char_p),
+    "zico_record_end": (c_uint64,),
     "zico_use": (c_uint64,),
     "zico_use_everywhere": (c_uint64,),
 }
@@ -120,6 +126,12 @@ class Native:
         """What a pool holds."""
         stats = PoolStats()
         self.call("zico_pool_stats", pool, ctypes.byref(stats))
+        return {name: getattr(stats, name) for name in _POOL_STATS}
+
+    def broker_stats(self, socket: bytes) -> dict[str, int]:
+        """What all jobs of the broker at a socket hold together."""
+        stats = PoolStats()
+        self.call("zico_broker_stats", socket, ctypes.byref(stats))
         return {name: getattr(stats, name) for name in _POOL_STATS}
 
     def job_stats(self, job: int) -> dict[str, int]:

@@ -3,8 +3,9 @@
 Imported when Python starts, if ``ZICO_RUN`` is set: puts a finder in the way of ``import torch`` that enables zico right
 after it. A process that does not import torch has nothing of it but that finder.
 
-Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_NAME``,
-``ZICO_PRIORITY``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end.
+Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_JOB_NAME``,
+``ZICO_PRIORITY``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end, ``ZICO_RECORD`` one for a
+trace of the run.
 """
 
 from __future__ import annotations
@@ -61,17 +62,51 @@ def _enable() -> None:
             environment("ZICO_BUDGET"),
             socket=environment("ZICO_SOCKET"),
             device=environment("ZICO_DEVICE"),
-            name=environment("ZICO_NAME"),
+            name=environment("ZICO_JOB_NAME"),
             priority=int(environment("ZICO_PRIORITY", "0")),
             threshold=int(environment("ZICO_THRESHOLD", str(zico.torch.THRESHOLD))),
         )
     except Exception as error:
         raise SystemExit(f"zico: this process cannot use zico: {error}") from error
+    record = environment("ZICO_RECORD")
+    if record:
+        import atexit
+
+        try:
+            atexit.register(_end_recording, _begin_recording(record))
+        except Exception as error:
+            raise SystemExit(f"zico: {record} cannot be recorded: {error}") from error
     path = environment("ZICO_STATS")
     if path:
         import atexit
 
         atexit.register(_write_stats, path)
+
+
+def _begin_recording(path: str) -> str:
+    """Records this process's job, and returns where. The first process of a command has the file of this name, and others,
+    which are jobs of their own, have their number in theirs."""
+    from zico import _current
+
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        base, ending = os.path.splitext(path)
+        path = f"{base}.{os.getpid()}{ending}"
+    _current().record(path, os.environ.get("ZICO_JOB_NAME") or os.path.splitext(os.path.basename(path))[0])
+    return path
+
+
+def _end_recording(path: str) -> None:
+    from zico import ZicoError, _broker, _current
+    from zico._native import native
+
+    if native().is_forked:
+        return
+    try:
+        _current().end_recording()
+    except ZicoError as error:
+        _broker.say(f"{path}: {error}")
 
 
 def _write_stats(path: str) -> None:

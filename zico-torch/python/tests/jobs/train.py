@@ -1,16 +1,22 @@
 """A training script that knows nothing of zico: prints the digests of its losses and of its weights, as JSON.
 
     python train.py cnn|resnet18|gpt|gan [--device D] [--iterations N] [--epochs N] [--accumulate N] [--workers N]
+        [--lengths] [--compile] [--greedy] [--end-in N] [--times]
 """
 
 import argparse
 import hashlib
 import json
+import time
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
+
+
+#: When iterations have ended: seconds of a clock that all processes have.
+TIMES: list[float] = []
 
 
 class Block(nn.Module):
@@ -95,15 +101,35 @@ def train(arguments: argparse.Namespace) -> dict[str, str]:
     losses = []
     loader = DataLoader(data, batch_size=batch, num_workers=arguments.workers)
     epochs = (batch for _ in range(arguments.epochs) for batch in loader)
+    run = torch.compile(model) if arguments.compile else model
     for step, (x, y) in enumerate(epochs, start=1):
-        out = model(x.to(device))
+        if arguments.lengths:
+            # 17, 28, 39, ... up to 127, and so on: what an iteration takes differs from the last one's.
+            length = 17 + step * 11 % 111
+            x, y = x[:, :length], y[:, :length]
+        if arguments.greedy and step % 4 == 3:
+            greedy()
+        out = run(x.to(device))
+        if step == arguments.end_in:
+            raise SystemExit(0)
         loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.to(device).reshape(-1))
         loss.backward()
         if step % arguments.accumulate == 0:
             optimizer.step()
             optimizer.zero_grad()
+            TIMES.append(time.monotonic())
         losses.append(loss.detach().clone())
     return digests(losses, [model])
+
+
+def greedy() -> None:
+    """Takes more and more until there is no more, drops it, and says so."""
+    taken = []
+    try:
+        for _ in range(96):
+            taken.append(torch.ones(2 << 20))
+    except torch.OutOfMemoryError:
+        print("out of memory", flush=True)
 
 
 def train_gan(arguments: argparse.Namespace) -> dict[str, str]:
@@ -126,6 +152,7 @@ def train_gan(arguments: argparse.Namespace) -> dict[str, str]:
         loss = F.softplus(-judge(maker(torch.randn(64, 64)))).mean()
         loss.backward()
         makers.step()
+        TIMES.append(time.monotonic())
         losses.append(loss.detach().clone())
     return digests(losses, [maker, judge])
 
@@ -152,9 +179,17 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--lengths", action="store_true", help="texts of different lengths")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--greedy", action="store_true", help="run out of memory at times, and go on")
+    parser.add_argument("--end-in", type=int, help="end in the middle of this step")
+    parser.add_argument("--times", action="store_true", help="when each iteration has ended, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = train_gan(arguments) if arguments.model == "gan" else train(arguments)
+    found: dict[str, object] = {}
+    found |= train_gan(arguments) if arguments.model == "gan" else train(arguments)
+    if arguments.times:
+        found["times"] = TIMES
     print(json.dumps(found))
 
 
