@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// A request that no correct client makes. It has changed nothing, and the client is to be
-/// [cut off](Broker::cut_off).
+/// [cut off](super::Broker::cut_off).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
