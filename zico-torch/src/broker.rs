@@ -134,14 +134,18 @@ unsafe fn serve<D: Physical>(
         return Ok(server.run(stop)?);
     }
     let (stop, writer) = std::io::pipe().map_err(failed)?;
-    let mut never = Some(writer);
-    if let (Until::Unused(_), Some(writer)) = (&until, never.take()) {
-        // Its lock is held until the process ends.
-        end_unused(server.socket(), writer)?;
-        if let Some(listening) = own {
-            File::from(listening).write_all(&[1]).map_err(failed)?;
+    // Never written to, and closed when it is to end.
+    let _never = match until {
+        Until::Stopped(_) => Some(writer),
+        Until::Unused(_) => {
+            // Its lock is held until the process ends.
+            end_unused(server.socket(), writer)?;
+            if let Some(listening) = own {
+                File::from(listening).write_all(&[1]).map_err(failed)?;
+            }
+            None
         }
-    }
+    };
     Ok(server.run(&OwnedFd::from(stop))?)
 }
 

@@ -118,29 +118,33 @@ impl Ledger {
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) -> usize {
-        let Some(mut missing) = self.choose_mapped(job, want, backings, chosen) else {
+        let Some((user, mut missing)) = self.choose_mapped(job, want, backings, chosen) else {
             return want.pages.len();
         };
         if missing.is_empty() {
             return 0;
         }
         missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
-        self.choose_free(job, &mut missing, backings, chosen, |regions| regions.idle_of(job));
+        self.choose_free((job, user), &mut missing, backings, chosen, |regions| {
+            regions.idle_of(job)
+        });
         self.choose_own_draining(job, &mut missing, backings, chosen);
         self.choose_absent(&mut missing, backings, chosen);
-        self.choose_free(job, &mut missing, backings, chosen, |all| all.idle_of_others(job));
+        self.choose_free((job, user), &mut missing, backings, chosen, |all| {
+            all.idle_of_others(job)
+        });
         missing.len()
     }
 
-    /// Gives the pages the regions that are mapped there, as far as they can be had. The other
-    /// pages; none if one of them cannot be mapped anew just now.
+    /// Gives the pages the regions that are mapped there, as far as they can be had. The job's user
+    /// and the other pages; nothing if one of them cannot be mapped anew just now.
     fn choose_mapped(
         &self,
         job: JobKey,
         want: &Want,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
-    ) -> Option<Vec<Missing>> {
+    ) -> Option<(u32, Vec<Missing>)> {
         let account = self.accounts.get(&job)?;
         let pages = &account.pages[want.zone.index()];
         let mut missing = Vec::new();
@@ -164,7 +168,7 @@ impl Ledger {
                 _ => missing.push((number, page.usage.parts())),
             }
         }
-        Some(missing)
+        Some((account.user, missing))
     }
 
     /// Gives the missing pages, which are in order of their parts, the regions of a supply that
@@ -173,7 +177,7 @@ impl Ledger {
     /// Of a large supply not all is looked at.
     fn choose_free<'a, I: Iterator<Item = usize>>(
         &'a self,
-        job: JobKey,
+        whose: (JobKey, u32),
         missing: &mut Vec<Missing>,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
@@ -186,7 +190,7 @@ impl Ledger {
             let alike = rest.partition_point(|&(_, other)| other == parts);
             let alike = if sorts < SORTS_OF_PAGES { alike } else { rest.len() };
             let (pages, others) = rest.split_at(alike);
-            let got = self.best_of(supply(&self.regions), job, pages, backings, chosen);
+            let got = self.best_of(supply(&self.regions), whose, pages, backings, chosen);
             left.extend_from_slice(&pages[got..]);
             rest = others;
         }
@@ -198,13 +202,12 @@ impl Ledger {
     fn best_of(
         &self,
         supply: impl Iterator<Item = usize>,
-        job: JobKey,
+        (job, user): (JobKey, u32),
         pages: &[Missing],
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) -> usize {
         let parts = pages.iter().fold(0, |all, (_, parts)| all | parts);
-        let user = self.user(job);
         let candidate = |region: usize| {
             let entry = &self.regions[region];
             let is_ours = entry.user == user;

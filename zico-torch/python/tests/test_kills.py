@@ -57,6 +57,7 @@ def test_the_other_one_does_not_notice() -> None:
         broker = start(sys.executable, "-m", "zico", "serve", "--budget", BUDGET, "--socket", socket)
         zico = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", socket, "--"]
         while not socket.exists():
+            assert broker.poll() is None, broker.communicate()
             time.sleep(0.05)
         lasting = start(*zico, *train(*survivor))
         try:
