@@ -124,7 +124,7 @@ fn jobs_share_a_device_and_every_pattern_holds() {
         assert_eq!(mapped["calls"], outcome["maps"]);
     }
     let tables = text(&replay(&["-n", "2"], &[]));
-    for words in ["| midrun-sample #3 |", "| cuMemSetAccess ", "words that were wrong  0"] {
+    for words in ["| midrun-sample #3 |", "| cuMemSetAccess ", "that were wrong  0"] {
         assert!(tables.contains(words), "no {words:?} in\n{tables}");
     }
 }
@@ -167,8 +167,8 @@ fn a_device_that_cannot_be_used_is_refused_with_the_reason() {
     let on =
         |device: &str| zico(&["replay", SAMPLE, "--budget", "8MiB", "--device", device], true, &[]);
     refused(on("cuda:7"), "no CUDA device 7: the driver has 1");
-    refused(on("cuda:x"), "a device is mock or cuda:N");
-    refused(on("gpu"), "a device is mock or cuda:N");
+    refused(on("cuda:x"), "a device is mock, host or cuda:N");
+    refused(on("gpu"), "a device is mock, host or cuda:N");
     refused(replay(&["--report", "r.html"], &[]), "--report draws");
     refused(replay(&[], &[("ZICO_DRIVER_MEMORY", "4194304")]), "more than the device's 4 MiB");
     refused(replay(&[], &[("ZICO_DRIVER_NO_VMM", "1")]), "no virtual memory management");
