@@ -60,6 +60,9 @@ pub(crate) fn replay(
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Outcome, Failure> {
+    if config.policy.policy(config.iterations).is_none() {
+        return Err(Failure::UnmanagedOnDevice);
+    }
     let outcome = match device {
         #[cfg(target_os = "linux")]
         _ if config.processes => return processes::replay(device, traces, config, progress),

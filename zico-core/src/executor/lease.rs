@@ -23,14 +23,10 @@ impl<D: Device> Shared<D> {
     /// device has completed is freed, and they are asked for once more.
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
-        let mut granted = self.ask_for(job, want, false);
-        let has_given = self.has_given_ahead(job, &granted);
-        if has_given || matches!(granted, Err(Refused::Denied(Denied::Busy(_)))) {
-            // What the device refuses of others' business is theirs to hear of, or the next poll's.
-            let _ = self.reclaim(Some(job));
-            granted = self.ask_for(job, want, true);
-        }
-        let order = granted.map_err(refusal)?;
+        let order = match self.ask_for(job, want, false) {
+            Ok(order) => order,
+            Err(refused) => self.ask_again(job, want, refused).map_err(refusal)?,
+        };
         if self.carry_out(job, want.zone, &order)? {
             return Ok(());
         }
@@ -42,11 +38,18 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Whether the job was refused while it had something that it has not asked for, which it has
-    /// given back now.
-    fn has_given_ahead(&self, job: JobKey, granted: &Result<WorkOrder, Refused>) -> bool {
-        let is_denied = matches!(granted, Err(Refused::Denied(_)));
-        is_denied && self.remote().is_some_and(|remote| remote.give_ahead(job))
+    /// A lease that was refused: what the job has not asked for is given back, what has been given up
+    /// is fenced, and what the device has completed is freed, if that may help.
+    #[cold]
+    fn ask_again(&self, job: JobKey, want: &Want, refused: Refused) -> Result<WorkOrder, Refused> {
+        let Refused::Denied(denied) = &refused else { return Err(refused) };
+        let has_given = self.remote().is_some_and(|remote| remote.give_ahead(job));
+        if !has_given && !matches!(denied, Denied::Busy(_)) {
+            return Err(refused);
+        }
+        // What the device refuses of others' business is theirs to hear of, or the next poll's.
+        let _ = self.reclaim(Some(job));
+        self.ask_for(job, want, true)
     }
 
     /// Sees to it that granted regions are mapped at their pages. Whether they are the job's.
