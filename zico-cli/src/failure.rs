@@ -71,6 +71,9 @@ pub enum Failure {
     /// Replays on this device are not for this system.
     #[error("host memory and processes of their own are for Linux")]
     NotHere,
+    /// The process of a job is not told what to do.
+    #[error("replay-job is what `zico replay --processes` starts for each job: use that")]
+    NoTask,
     /// The simulated device is in one process.
     #[error(
         "--processes needs a device that processes can share: --device host or --device cuda:N"

@@ -60,31 +60,31 @@ pub(crate) fn replay(
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Outcome, Failure> {
-    if config.policy.policy(config.iterations).is_none() {
-        return Err(Failure::UnmanagedOnDevice);
-    }
+    let pool = pool_of(config)?;
     let outcome = match device {
         #[cfg(target_os = "linux")]
-        _ if config.processes => return processes::replay(device, traces, config, progress),
+        _ if config.processes => return processes::replay(device, pool, traces, config, progress),
         DeviceName::Cuda(ordinal) => {
             let stage = CudaStage::open(ordinal, Options::new())?;
             let found = discover().devices.into_iter().find(|device| device.ordinal == ordinal);
             let name = found.map_or_else(String::new, |device| device.name);
-            in_threads(stage, name, traces, config, progress)
+            in_threads(stage, name, pool, traces, config, progress)
         }
         #[cfg(target_os = "linux")]
         DeviceName::Host => {
             let stage =
                 stage::HostStage::open().map_err(|error| Failure::OnDevice(error.into()))?;
-            in_threads(stage, "host".to_owned(), traces, config, progress)
+            in_threads(stage, "host".to_owned(), pool, traces, config, progress)
         }
         _ => return Err(Failure::NotHere),
     };
     outcome.map_err(Failure::OnDevice)
 }
 
-/// The pool that the jobs share, wherever its books are.
-fn pool_of(config: &ReplayConfig) -> Result<(PoolConfig, &'static str), Failed> {
+/// The pool that the jobs share, wherever its books are, and the name of its policy.
+type Shared = (PoolConfig, &'static str);
+
+fn pool_of(config: &ReplayConfig) -> Result<Shared, Failure> {
     let policy = config.policy.policy(config.iterations).ok_or(Failure::UnmanagedOnDevice)?;
     let name = policy.name();
     let pool = PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
@@ -97,6 +97,7 @@ fn pool_of(config: &ReplayConfig) -> Result<(PoolConfig, &'static str), Failed> 
 fn in_threads<S: Stage>(
     stage: S,
     device: String,
+    (pool, policy): Shared,
     traces: &[&Trace],
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
@@ -104,7 +105,6 @@ fn in_threads<S: Stage>(
 where
     S::Device: Clone,
 {
-    let (pool, policy) = pool_of(config)?;
     let pool = Pool::new(stage.device().clone(), pool)?;
     let unfinished = AtomicUsize::new(traces.len());
     let run = Run::new(stage, config, &unfinished, 1, progress);

@@ -1,10 +1,9 @@
 //! A replay whose jobs are processes of their own, under a broker in this one.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,12 +14,12 @@ use zico_core::{Bytes, Snapshot};
 use zico_cuda::{CudaPhysical, Physical};
 use zico_mock::replay::{ReplayConfig, names};
 use zico_mock::trace::Trace;
-use zico_node::host::{HostConfig, HostDevice};
+use zico_node::host::{HostConfig, HostDevice, held_by_the_kernel};
 use zico_node::{DeviceLock, Observer, Server, ServerConfig};
 
 use super::outcome::{JobOutcome, Outcome};
 use super::worker::{Said, Task};
-use super::{Failed, pool_of};
+use super::{Failed, Shared};
 use crate::args::DeviceName;
 use crate::failure::Failure;
 
@@ -32,6 +31,7 @@ const SEEDS: u32 = 1 << 26;
 /// Replays each trace in a process of its own.
 pub(super) fn replay(
     device: DeviceName,
+    pool: Shared,
     traces: &[&Trace],
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
@@ -41,13 +41,14 @@ pub(super) fn replay(
             let physical = CudaPhysical::open(ordinal)?;
             let name = physical.uuid().to_string();
             let lock = DeviceLock::take(&name).map_err(|error| Failure::OnDevice(error.into()))?;
-            let outcome = under_broker(physical, Some(ordinal), &name, traces, config, progress);
+            let of = (Some(ordinal), &*name);
+            let outcome = under_broker(physical, of, pool, traces, config, progress);
             drop(lock);
             outcome
         }
         DeviceName::Host => HostDevice::new(HostConfig::new())
             .map_err(Failed::from)
-            .and_then(|host| under_broker(host, None, "host", traces, config, progress)),
+            .and_then(|host| under_broker(host, (None, "host"), pool, traces, config, progress)),
         DeviceName::Mock => return Err(Failure::ProcessesOnMock),
     };
     outcome.map_err(Failure::OnDevice)
@@ -55,8 +56,8 @@ pub(super) fn replay(
 
 fn under_broker<D: Physical + Send>(
     physical: D,
-    cuda: Option<u32>,
-    device: &str,
+    (cuda, device): (Option<u32>, &str),
+    (pool, policy): Shared,
     traces: &[&Trace],
     config: &ReplayConfig,
     progress: &(dyn Fn() + Sync),
@@ -65,7 +66,6 @@ where
     D::Memory: Send,
 {
     let folder = Folder::new()?;
-    let (pool, policy) = pool_of(config)?;
     let socket = folder.0.join("socket");
     let server =
         ServerConfig { socket: socket.clone(), pool, device: device.to_owned(), users: Vec::new() };
@@ -197,7 +197,7 @@ impl Workers {
         let inputs: Vec<ChildStdin> =
             workers.iter_mut().filter_map(|worker| worker.to.take()).collect();
         let inputs = Mutex::new(inputs);
-        let mut window = Duration::ZERO;
+        let (mut window, broker) = (Duration::ZERO, std::process::id());
         let finished = || {
             if unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
                 lock(&inputs).clear();
@@ -207,7 +207,7 @@ impl Workers {
         let reports = std::thread::scope(|scope| {
             let sampler = scope.spawn(|| {
                 while !is_over.load(Ordering::Acquire) {
-                    most.fetch_max(counted_by_the_kernel(), Ordering::Relaxed);
+                    most.fetch_max(held_by_the_kernel(broker).value(), Ordering::Relaxed);
                     std::thread::sleep(SAMPLE);
                 }
             });
@@ -295,23 +295,4 @@ impl Worker {
         (job.iterations, job.failure) = (iterations, Some(format!("its process has ended: {how}")));
         Report { job, checked: 0, mismatches: 0 }
     }
-}
-
-/// The bytes of regions of host memory, as the kernel counts them: all of its files that this
-/// process, which is the broker, has open.
-fn counted_by_the_kernel() -> u64 {
-    let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return 0 };
-    let (mut bytes, mut seen) = (0, HashSet::new());
-    for entry in descriptors.flatten() {
-        let is_region = fs::read_link(entry.path())
-            .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:zico ("));
-        // A descriptor that is being sent is a second one of its region.
-        if is_region
-            && let Ok(file) = fs::metadata(entry.path())
-            && seen.insert(file.ino())
-        {
-            bytes += file.blocks() * 512;
-        }
-    }
-    bytes
 }

@@ -55,7 +55,8 @@ fn say(said: &Said) -> Result<(), Failed> {
 
 /// Plays one job as it is told on standard input.
 pub(crate) fn run() -> Result<Exit, Failure> {
-    let task: Task = serde_json::from_str(&next_line()?)?;
+    let line = next_line()?;
+    let task: Task = serde_json::from_str(&line).map_err(|_| Failure::NoTask)?;
     match task.cuda {
         Some(ordinal) => {
             let stage = CudaStage::open(ordinal, Options::new().shareable(true))?;

@@ -1,5 +1,5 @@
-//! Leases: granted with the ledger, ahead of what is asked for too, and settled when the client's device
-//! has done its part.
+//! Leases: granted with the ledger, ahead of what is asked for too, and settled when the client's
+//! device has done its part.
 
 use alloc::vec::Vec;
 
@@ -27,11 +27,6 @@ impl<S: Store> Broker<S> {
         if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
             return Err(Violation::Unsettled);
         }
-        let asks_for_any = !lease.pages.is_empty();
-        let lease = self.without_ahead(job, lease);
-        if asks_for_any && lease.pages.is_empty() {
-            return Ok(Reply::Granted(Order::default()));
-        }
         self.check_pages(job, &lease)?;
         let (want, last) = lease.want();
         if self.is_recovering {
@@ -52,9 +47,6 @@ impl<S: Store> Broker<S> {
             map: order.map.iter().map(|&(page, region)| (page, number(region))).collect(),
             ahead: last_page.map_or_else(Vec::new, |last| self.ledger.lease_ahead(job, last, now)),
         };
-        if let Some(seat) = self.seats.get_mut(&job) {
-            seat.ahead.extend(&for_client.ahead);
-        }
         for &(_, region) in &for_client.map {
             self.imports.entry(region).or_default().insert(client);
         }
@@ -64,17 +56,6 @@ impl<S: Store> Broker<S> {
             seat.order = Some((want.zone, order));
         }
         Ok(Reply::Granted(for_client))
-    }
-
-    /// What a lease asks for without what has been leased ahead: another thread of the client has
-    /// had that answer meanwhile.
-    fn without_ahead(&mut self, job: JobKey, mut lease: Lease) -> Lease {
-        if let Some(seat) = self.seats.get_mut(&job)
-            && Zone::from(lease.lifetime) == Zone::Iteration
-        {
-            lease.pages.retain(|page| !seat.ahead.remove(page));
-        }
-        lease
     }
 
     /// Pages that are asked for are those of the arena, each once, and none that is leased.

@@ -60,8 +60,6 @@ struct Seat {
     client: Client,
     /// The work order of its last lease, until that is settled.
     order: Option<(Zone, WorkOrder)>,
-    /// Pages of its iteration's arena that were leased before it has asked for them.
-    ahead: BTreeSet<u64>,
     /// Its fences that have not completed, the oldest first: the client's number, the ledger's.
     fences: VecDeque<(u64, u64)>,
     /// The highest number of a fence so far.

@@ -1,7 +1,6 @@
 //! What each request does to the books. All of it is input from outside, and checked as such.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::format;
 
@@ -113,16 +112,8 @@ impl<S: Store> Broker<S> {
             return Ok(refused);
         }
         let fences = VecDeque::new();
-        let ahead = BTreeSet::new();
-        let seat = Seat {
-            client,
-            order: None,
-            ahead,
-            fences,
-            last: 0,
-            is_offering: false,
-            is_unmapped: false,
-        };
+        let seat =
+            Seat { client, order: None, fences, last: 0, is_offering: false, is_unmapped: false };
         self.seats.insert(key, seat);
         Ok(Reply::Joined(JobId(key)))
     }
@@ -220,11 +211,6 @@ impl<S: Store> Broker<S> {
 
     fn give_back(&mut self, job: JobKey, lifetime: Lifetime, pages: &[u64], now: Ticks) {
         let zone = Zone::from(lifetime);
-        if let Some(seat) = self.seats.get_mut(&job).filter(|_| zone == Zone::Iteration) {
-            pages.iter().for_each(|page| {
-                seat.ahead.remove(page);
-            });
-        }
         self.ledger.give_back(job, zone, pages.iter().copied());
         // The client counts by itself when it is time for a fence.
         self.ledger.note_given(job, zone, now);

@@ -21,9 +21,9 @@ impl Ledger {
     /// little later, first those after `after`. Which. O(1).
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
         let mut backings = self.about_to_be_used(job, after);
-        let regions = |backings: &Vec<Backing>| u32::try_from(backings.len()).unwrap_or(u32::MAX);
         backings.truncate(self.may_take_ahead(job) as usize);
-        let growth = Growth { regions: regions(&backings), persists: false };
+        let regions = u32::try_from(backings.len()).unwrap_or(u32::MAX);
+        let growth = Growth { regions, persists: false };
         let granted = !backings.is_empty()
             && self.is_within_terms(job, &backings)
             && self.is_safe_with(Some((job, growth)), 0);

@@ -33,6 +33,7 @@
 
 mod addresses;
 mod config;
+mod count;
 mod device;
 mod error;
 mod patterns;
@@ -40,6 +41,7 @@ mod pieces;
 mod registry;
 
 pub use config::HostConfig;
+pub use count::held_by_the_kernel;
 pub use device::{HostDevice, HostEvent, HostMemory, HostRange, HostStream};
 pub use error::HostError;
 pub use pieces::raise_descriptor_limit;

@@ -35,10 +35,13 @@ pub fn raise_descriptor_limit() -> Result<u64, HostError> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
+/// What the files are called, for the kernel's lists.
+pub(super) const NAME: &str = "zico";
+
 /// A new piece of memory of `len` bytes, all of them allocated.
 pub(super) fn create(len: Bytes) -> Result<OwnedFd, HostError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = memfd_create("zico", flags).map_err(|error| match error {
+    let file = memfd_create(NAME, flags).map_err(|error| match error {
         Errno::MFILE => {
             let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
             HostError::TooManyDescriptors { limit }

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,24 @@ def under_zico(budget: object, stats: Path, command: list[object], socket: Path 
 def last_line(out: str) -> Any:
     """The JSON in the last line."""
     return json.loads(out.strip().splitlines()[-1])
+
+
+@contextmanager
+def broker(budget: int, *options: object, **variables: str) -> Iterator[Path]:
+    """A broker in a process of its own, which is to be there to the end: its socket."""
+    # A socket's path may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="broker-") as folder:
+        socket = Path(folder) / "b" / "socket"
+        serve = [sys.executable, "-m", "zico", "serve", "--budget", budget, "--socket", socket]
+        serving = start(*serve, *options, **variables)
+        try:
+            for _ in range(600):
+                if socket.exists() or serving.poll() is not None:
+                    break
+                time.sleep(0.1)
+            yield socket
+        finally:
+            ended = serving.poll()
+            serving.kill()
+            said = serving.communicate()
+            assert ended is None, f"the broker has ended: {ended} {said}"

@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import conftest
 import pytest
 from conftest import JOBS, finish, start
 from gpu import environment, needs_cuda
@@ -31,24 +29,9 @@ def on_one_device() -> dict[str, str]:
     return environment() | {"ZICO_DRIVER_UUID": str(os.getpid()), "ZICO_RUNTIME_KERNEL_NS": "500000"}
 
 
-@contextmanager
-def broker(budget: int) -> Iterator[Path]:
+def broker(budget: int) -> AbstractContextManager[Path]:
     """A broker of the GPU in a process of its own."""
-    with tempfile.TemporaryDirectory(prefix="broker-") as folder:
-        socket = Path(folder) / "b" / "socket"
-        serve = [sys.executable, "-m", "zico", "serve", "--device", "cuda:0", "--budget", budget]
-        serving = start(*serve, "--socket", socket, **on_one_device())
-        try:
-            for _ in range(600):
-                if socket.exists() or serving.poll() is not None:
-                    break
-                time.sleep(0.1)
-            yield socket
-        finally:
-            ended = serving.poll()
-            serving.kill()
-            said = serving.communicate()
-            assert ended is None, f"the broker has ended: {ended} {said}"
+    return conftest.broker(budget, "--device", "cuda:0", **on_one_device())
 
 
 def job(socket: Path, seed: int, *more: object, stats: Path | None = None) -> subprocess.Popen[str]:

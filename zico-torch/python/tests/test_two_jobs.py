@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,32 +14,11 @@ from typing import Any
 
 import pytest
 import zico
-from conftest import finish, last_line, start, train
+from conftest import broker, finish, last_line, start, train
 
 JOBS: list[list[object]] = [["cnn", "--iterations", 12], ["gpt", "--iterations", 12]]
 PEAKS: dict[str, int] = {}
 ALONE: dict[str, Any] = {}
-
-
-@contextmanager
-def broker(budget: int) -> Iterator[Path]:
-    """A broker in a process of its own."""
-    # A socket's path may have 107 characters.
-    with tempfile.TemporaryDirectory(prefix="broker-") as folder:
-        socket = Path(folder) / "b" / "socket"
-        command = [sys.executable, "-m", "zico", "serve", "--budget", budget, "--socket", socket]
-        serving = start(*command)
-        try:
-            for _ in range(600):
-                if socket.exists() or serving.poll() is not None:
-                    break
-                time.sleep(0.1)
-            yield socket
-        finally:
-            ended = serving.poll()
-            serving.kill()
-            said = serving.communicate()
-            assert ended is None, f"the broker has ended: {ended} {said}"
 
 
 def job_under(socket: Path, stats: Path, job: list[object]) -> subprocess.Popen[str]:

@@ -12,9 +12,8 @@ mod deaths;
 mod sharing;
 mod users;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -78,19 +77,9 @@ impl Broker {
         Observer::connect(&self.socket()).unwrap().snapshot().unwrap()
     }
 
-    /// The bytes of regions that the kernel says the broker holds: all files in memory it has open.
+    /// The bytes of regions that the kernel says the broker holds.
     fn held_by_the_kernel(&self) -> u64 {
-        let folder = format!("/proc/{}/fd", self.process.id());
-        let (mut held, mut seen) = (0, HashSet::new());
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            let is_region = std::fs::read_link(entry.path())
-                .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:zico ("));
-            if is_region && let Ok(meta) = std::fs::metadata(entry.path()) {
-                // A descriptor that is being sent is a second one of its region.
-                held += if seen.insert(meta.ino()) { meta.blocks() * 512 } else { 0 };
-            }
-        }
-        held
+        zico_node::host::held_by_the_kernel(self.process.id()).value()
     }
 
     /// The memory of its own and the descriptors that the broker has, when all connections have

@@ -19,17 +19,16 @@ impl<D: Device> Remote<D> {
         last: bool,
     ) -> Result<WorkOrder, Refused> {
         let missing = self.change(job, |seat| {
-            let is_there = seat.use_ahead(want.zone, &want.pages);
-            (!is_there).then(|| {
+            let missing = seat.ask(want.zone, &want.pages);
+            if !missing.is_empty() {
                 self.tell_given(job, seat);
-                seat.ask(want.zone, &want.pages)
-            })
+            }
+            missing
         });
-        let missing = match missing {
-            Some(Some(missing)) => missing,
-            Some(None) => return Ok(WorkOrder::default()),
-            None => return Err(Refused::Left),
-        };
+        let missing = missing.ok_or(Refused::Left)?;
+        if missing.is_empty() {
+            return Ok(WorkOrder::default());
+        }
         let mut lease = Lease::new(want, last);
         lease.pages = missing;
         let mut heard = |reply: &Reply| {

@@ -17,8 +17,6 @@ pub(super) struct Seat {
     pub(super) leased: BTreeSet<(Zone, u64)>,
     /// Those of them that it has not asked for yet.
     pub(super) ahead: BTreeSet<(Zone, u64)>,
-    /// Pages that threads of it ask for just now.
-    pub(super) asking: BTreeSet<(Zone, u64)>,
     /// Pages that it has given back and the broker has yet to be told of.
     pub(super) untold: [Vec<u64>; Zone::COUNT],
     /// Regions that it has given back, the page they were at, and the batch whose completion they
@@ -46,32 +44,16 @@ impl Seat {
         self.given > 0 || self.is_owed
     }
 
-    /// What is asked for is leased already, and used from now on. Whether all of it is.
-    pub(super) fn use_ahead(&mut self, zone: Zone, pages: &[u64]) -> bool {
-        let is_ahead = pages.iter().all(|&page| self.ahead.contains(&(zone, page)));
-        if is_ahead {
-            self.ahead.retain(|&(of, page)| of != zone || !pages.contains(&page));
-        }
-        is_ahead
-    }
-
     /// A thread asks for pages, of which these are missing: the others are leased already. They are
     /// its own from here on, and no other thread gives them back.
     pub(super) fn ask(&mut self, zone: Zone, pages: &[u64]) -> Vec<u64> {
-        let places = pages.iter().map(|&page| (zone, page));
-        let (own, missing): (Vec<_>, Vec<_>) = places.partition(|place| self.ahead.contains(place));
-        own.iter().for_each(|place| {
-            self.ahead.remove(place);
-        });
-        self.asking.extend(own.into_iter().chain(missing.iter().copied()));
-        missing.into_iter().map(|(_, page)| page).collect()
+        pages.iter().copied().filter(|&page| !self.ahead.remove(&(zone, page))).collect()
     }
 
     /// It has been refused. What it had of them is as it was.
     pub(super) fn refused(&mut self, zone: Zone, pages: &[u64]) {
         for &page in pages {
             let place = (zone, page);
-            self.asking.remove(&place);
             if self.leased.contains(&place) {
                 self.ahead.insert(place);
             }
@@ -80,19 +62,14 @@ impl Seat {
 
     /// It has been granted them, and what the device had to do for them is done.
     pub(super) fn has_leased(&mut self, zone: Zone, pages: &[u64]) {
-        for &page in pages {
-            self.asking.remove(&(zone, page));
-            self.leased.insert((zone, page));
-        }
+        self.leased.extend(pages.iter().map(|&page| (zone, page)));
     }
 
-    /// Pages have been leased that no thread has asked for, but for what one asks for just now.
+    /// Pages have been leased that no thread has asked for.
     pub(super) fn has_leased_ahead(&mut self, zone: Zone, pages: &[u64]) {
         for &page in pages {
             self.leased.insert((zone, page));
-            if !self.asking.contains(&(zone, page)) {
-                self.ahead.insert((zone, page));
-            }
+            self.ahead.insert((zone, page));
         }
     }
 
