@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use zico_core::{AllocError, Begin, Block, Bytes, Job, JobConfig, Lifetime, PoolConfig, Request};
 use zico_mock::policy::AlwaysStart;
 use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream};
@@ -104,4 +106,63 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
     }
     // Six of them tell of marks.
     assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
+}
+
+/// The thread that hears the broker needs the locks of jobs: no call holds one while it asks.
+#[test]
+fn no_call_asks_with_a_lock_that_the_hearing_thread_needs() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+        let budget = Bytes::new(REGIONS * REGION.value());
+        let broker =
+            MockBroker::new(device.clone(), PoolConfig::new(budget).region_size(REGION)).unwrap();
+        let mut tenant = Tenant::new(&device, &broker, "a");
+        let side = device.add_stream();
+        let (heard, count) = (std::sync::Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+        let hears = heard.clone();
+        tenant.client.hear_while_asking(move || {
+            hears.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        // Each of these asks, so that there is a moment to hear in.
+        let asks = |what: &str| {
+            let now = heard.load(Ordering::Relaxed);
+            assert!(now > count.swap(now, Ordering::Relaxed), "{what} asks nothing");
+        };
+        for turn in 1..4 {
+            tenant.begin();
+            asks("begin");
+            assert!(tenant.alloc(3));
+            asks("alloc");
+            tenant.job.record_use(tenant.held[0].0, side).unwrap();
+            assert_eq!(tenant.job.snapshot().name.as_ref(), "a");
+            asks("snapshot");
+            assert_eq!(tenant.job.live_blocks().blocks.len(), 1);
+            asks("live_blocks");
+            assert!(!tenant.job.held().total().is_zero());
+            asks("held");
+            let _ = tenant.job.profile();
+            asks("profile");
+            assert_eq!(tenant.client.pool().snapshot().jobs.len(), 1);
+            asks("the pool's snapshot");
+            assert_eq!(tenant.client.pool().waits().len(), 0);
+            asks("waits");
+            tenant.client.pool().trim(Bytes::ZERO).unwrap();
+            tenant.end();
+            asks("end");
+            // Blocks of a job at rest are looked at by whoever polls.
+            assert_eq!(tenant.job.snapshot().iterations, turn);
+            asks("snapshot at rest");
+            assert_eq!(tenant.job.live_blocks().blocks.len(), 0);
+            asks("live_blocks at rest");
+        }
+        tenant.client.pool().set_budget(budget).unwrap();
+        asks("set_budget");
+        tenant.job.leave();
+        asks("leave");
+        done.send(()).unwrap();
+    });
+    let minute = std::time::Duration::from_secs(60);
+    assert!(is_done.recv_timeout(minute).is_ok(), "a call waits for its own lock, or failed");
 }

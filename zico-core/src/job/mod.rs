@@ -301,14 +301,15 @@ impl<D: Device> Job<D> {
     }
 
     /// All figures of the job as they stand: what it does and holds, its blocks, plans and
-    /// progress. [`Held`] alone is cheaper to [have](Self::held). O(blocks), under the job's lock;
-    /// O(log jobs) under the pool's.
+    /// progress. [`Held`] alone is cheaper to [have](Self::held). The pool's books come first: a
+    /// thread that goes on meanwhile may be a step further in the job's own. O(blocks), under the
+    /// job's lock; O(log jobs) under the pool's.
     #[must_use]
     pub fn snapshot(&self) -> JobSnapshot {
-        let heap = self.heap.lock();
+        // A broker may be asked for it: not with the job's lock.
         let snapshot = self.shared.job(self.key);
         let mut snapshot = snapshot.unwrap_or_else(|| JobSnapshot::gone(self.id()));
-        heap.report(&mut snapshot);
+        self.heap.lock().report(&mut snapshot);
         snapshot
     }
 
