@@ -264,7 +264,7 @@ fn lease_anew(call: Call, n: usize) -> Outcome<()> {
     pool.poll()?;
     let taker = if call == Call::LeaseOfOthers { &other } else { &job };
     started(taker)?;
-    let page = Request::new(GRANULARITY, Lifetime::Transient);
+    let page = Request::new(GRANULARITY, Lifetime::Iteration);
     measured(&mut || taker.alloc(page))?;
     pool.device().set_busy(false);
     check(pool.snapshot().counts.creates == n as u64)

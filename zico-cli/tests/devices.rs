@@ -99,9 +99,9 @@ fn a_machine_with_or_without_a_driver_answers() {
 
 const SAMPLE: &str = "tests/data/midrun-sample.json.gz";
 
-/// Three small jobs in memory for one and a half.
+/// Three small jobs in memory for two.
 fn replay(more: &[&str], settings: &[(&str, &str)]) -> Output {
-    let args = ["replay", SAMPLE, SAMPLE, SAMPLE, "--budget", "6MiB", "--device", "cuda:0"];
+    let args = ["replay", SAMPLE, SAMPLE, SAMPLE, "--budget", "4MiB", "--device", "cuda:0"];
     zico(&[&args, more].concat(), true, settings)
 }
 
@@ -170,7 +170,7 @@ fn a_device_that_cannot_be_used_is_refused_with_the_reason() {
     refused(on("cuda:x"), "a device is mock, host or cuda:N");
     refused(on("gpu"), "a device is mock, host or cuda:N");
     refused(replay(&["--report", "r.html"], &[]), "--report draws");
-    refused(replay(&[], &[("ZICO_DRIVER_MEMORY", "4194304")]), "more than the device's 4 MiB");
+    refused(replay(&[], &[("ZICO_DRIVER_MEMORY", "2097152")]), "more than the device's 2 MiB");
     refused(replay(&[], &[("ZICO_DRIVER_NO_VMM", "1")]), "no virtual memory management");
     if !PathBuf::from("/dev/nvidiactl").exists() {
         let args = ["replay", SAMPLE, "--budget", "8MiB", "--device", "cuda:0"];

@@ -39,7 +39,7 @@ fn small() -> Trace {
         alloc(2, 300, Lifetime::Iteration),
         launch(10),
         Step::Phase(Phase::Backward),
-        alloc(3, 7, Lifetime::Transient),
+        alloc(3, 7, Lifetime::Iteration),
         launch(30),
         free(3),
         alloc(4, 50, Lifetime::Persistent),
@@ -76,7 +76,7 @@ fn blocks_that_cross_iterations_are_named() {
     assert_eq!(small.live_at_start(1), [BlockId::new(5)]);
     assert_eq!(small.live_at_start(2), [BlockId::new(5)]);
     assert_eq!(small.live_at_start(3), []);
-    assert_eq!(small.blocks()[3].lifetime, Lifetime::Transient);
+    assert_eq!(small.blocks()[3].lifetime, Lifetime::Iteration);
 }
 
 /// A block more in each iteration, made before the backward phase or at the end, that goes when the
@@ -152,7 +152,7 @@ fn every_peak_is_in_its_wave() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    use Lifetime::{Iteration as Short, Persistent, Transient};
+    use Lifetime::{Iteration as Short, Persistent};
     let at = |step| Place { iteration: Some(0), step };
     let block = BlockId::new(0);
     let cases = [
@@ -180,16 +180,6 @@ fn what_makes_no_sense_is_refused() {
             TraceError::PersistentFreed { place: at(0), block },
         ),
         (
-            vec![alloc(0, 1, Transient)],
-            vec![vec![free(0)]],
-            TraceError::TransientOutlives { block, iteration: None },
-        ),
-        (
-            vec![],
-            vec![vec![alloc(0, 1, Transient)], vec![free(0)]],
-            TraceError::TransientOutlives { block, iteration: Some(0) },
-        ),
-        (
             vec![],
             vec![vec![alloc(0, u64::MAX, Short), free(0), alloc(1, 1, Short)]],
             TraceError::Overflow { place: at(2), what: "bytes" },
@@ -212,10 +202,10 @@ fn any_trace() -> impl Strategy<Value = Trace> {
         |(name, provenance, setup, iterations)| {
             let mut blocks = 0..;
             let mut live = Vec::new();
-            let mut alloc = |live: &mut Vec<(u32, Lifetime)>, bytes, lifetime| {
+            let mut alloc = |live: &mut Vec<u32>, bytes, lifetime| {
                 let block = blocks.next().unwrap();
                 if lifetime != Lifetime::Persistent {
-                    live.push((block, lifetime));
+                    live.push(block);
                 }
                 alloc(block, bytes, lifetime)
             };
@@ -227,25 +217,17 @@ fn any_trace() -> impl Strategy<Value = Trace> {
                 let mut steps = Vec::new();
                 for (choice, value) in choices {
                     match choice {
-                        0..3 => {
+                        0..2 => {
                             let kind = Lifetime::ALL[usize::from(choice)];
                             steps.push(alloc(&mut live, 1 + value % (1 << (value % 50)), kind));
                         }
-                        3..5 if !live.is_empty() => {
-                            let (block, _) = live.remove(value as usize % live.len());
-                            steps.push(free(block));
+                        2..5 if !live.is_empty() => {
+                            steps.push(free(live.remove(value as usize % live.len())));
                         }
                         5 => steps.push(Step::Phase(Phase::ALL[value as usize % 5])),
                         _ => steps.push(launch(value >> 16)),
                     }
                 }
-                live.retain(|&(block, lifetime)| {
-                    let keep = lifetime != Lifetime::Transient;
-                    if !keep {
-                        steps.push(free(block));
-                    }
-                    keep
-                });
                 Iteration::new(steps, Ticks::new(u64::MAX))
             });
             let iterations = iterations.collect();
@@ -313,7 +295,7 @@ fn the_format_is_as_documented() {
     let [first, second] = read.iterations() else { panic!("two iterations") };
     let expected = [
         alloc(1, 5, Lifetime::Iteration),
-        alloc(2, 8, Lifetime::Transient),
+        alloc(2, 8, Lifetime::Iteration),
         launch(6),
         free(2),
         Step::Phase(Phase::ZeroGrad),

@@ -59,8 +59,8 @@ impl Zico {
     /// # Errors
     /// If zico or the mock device refuses anything: a defect.
     pub fn in_one_region(workload: &Workload) -> Outcome<Self> {
-        // One for each lifetime, and one for the plan.
-        let budget = workload.space.checked_mul(4).ok_or("too much space")?;
+        // One for each lifetime.
+        let budget = workload.space.checked_mul(2).ok_or("too much space")?;
         Ok(Self { job: job(workload.space, budget)?, tells: true })
     }
 

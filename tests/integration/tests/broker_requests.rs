@@ -9,7 +9,7 @@ use zico_node::wire::{Up, packets};
 use zico_tests::requests::{self, Sent};
 
 fn lifetime(rng: &mut Rng) -> Lifetime {
-    Lifetime::ALL[rng.usize(..3)]
+    Lifetime::ALL[rng.usize(..Lifetime::ALL.len())]
 }
 
 fn pages(rng: &mut Rng) -> Vec<u64> {
@@ -47,7 +47,7 @@ fn request(rng: &mut Rng) -> Request {
         }
         9..16 => {
             let told =
-                [Told::ByTheJob, Told::Learned, Told::Guessed { wave: true }][rng.usize(..3)];
+                [Told::ByTheJob, Told::Learned, Told::Guessed { wave: true }][rng.usize(..Lifetime::ALL.len())];
             let (lifetime, pages) = (lifetime(rng), pages(rng));
             let (planned, last) = (rng.bool(), rng.bool());
             Request::Lease(Lease { lifetime, pages, planned, asked: mebibytes, told, last })

@@ -311,7 +311,7 @@ fn what_is_parked_is_waited_for_under_a_cap_as_well() {
     let own = device.add_stream();
     let job = pool.join(JobConfig::new("A").cap(regions(2)), own).unwrap();
     assert_eq!(job.begin(None), Ok(Begin::Started));
-    let block = job.alloc(Request::new(regions(2), Lifetime::Transient)).unwrap();
+    let block = job.alloc(Request::new(regions(2), Lifetime::Iteration)).unwrap();
     let side = device.add_stream();
     job.record_use(block, side).unwrap();
     device.launch(side, Ticks::millis(1), Utilisation::FULL).unwrap();
@@ -340,7 +340,7 @@ fn what_is_parked_while_no_event_is_taken_is_waited_for() {
     mock.launch(side, Ticks::millis(1), Utilisation::FULL).unwrap();
     pool.device().mute(own);
     job.free(block).unwrap();
-    let now = job.alloc(Request::new(regions(2), Lifetime::Transient));
+    let now = job.alloc(Request::new(regions(2), Lifetime::Iteration));
     assert!(!matches!(now, Err(AllocError::OutOfMemory(_))), "{}", now.unwrap_err());
     pool.device().unmute(own);
 }

@@ -10,7 +10,7 @@ use zico_mock::{MockConfig, MockDevice};
 
 const REGION: u64 = 64 << 10;
 /// A job has an arena for each lifetime.
-const ZONES: u64 = 3;
+const ZONES: u64 = 2;
 
 /// A block: its size, and before which allocation it is freed. Beyond the end of its iteration that
 /// is one of the next.

@@ -67,7 +67,7 @@ fn regions_behind_a_fence_that_is_half_passed_come_back_from_a_lease_that_fails(
         others.poll().unwrap();
         true
     });
-    let refused = a.alloc(Request::new(regions(1500), Lifetime::Transient));
+    let refused = a.alloc(Request::new(regions(1500), Lifetime::Persistent));
     assert!(matches!(refused, Err(AllocError::Device(_))), "{refused:?}");
     for _ in 0..4 {
         device.run_until_idle();

@@ -59,7 +59,7 @@ fn a_floor_is_there_at_once() {
     // Three are its own, three drain: a larger block has to wait for the device.
     assert!(matches!(other.alloc(of(5)), Err(AllocError::Busy(_) | AllocError::OutOfMemory(_))));
     // What drains it may have back at once, since its work runs in order: not what is reserved.
-    let transient = |count| other.alloc(Request::new(regions(count), Lifetime::Transient));
+    let transient = |count| other.alloc(Request::new(regions(count), Lifetime::Iteration));
     assert!(matches!(transient(4), Err(AllocError::Busy(_) | AllocError::OutOfMemory(_))));
     transient(2).unwrap();
     assert!(device.outstanding(stream) > 0, "the device has not passed it");
@@ -128,7 +128,7 @@ fn a_cap_is_never_exceeded() {
     device.launch(stream, Ticks::millis(1), Utilisation::FULL).unwrap();
     capped.free(block).unwrap();
     // What drains is charged until the device has passed it, and the job may have it back before.
-    let transient = Request::new(regions(2), Lifetime::Transient);
+    let transient = Request::new(regions(2), Lifetime::Iteration);
     capped.alloc(transient).unwrap();
     assert_eq!(capped.held().total(), regions(3));
     capped.alloc(transient).unwrap();

@@ -17,8 +17,7 @@
 //!   it ([`Before`]), and it persists.
 //! - **Lifetimes.** Persistent: blocks of the setup that no iteration frees and, if there are at
 //!   least two iterations, blocks of the first one that are still alive at the end (an optimizer
-//!   makes its state in its first step). Transient: blocks that are allocated and freed within one
-//!   iteration and one outermost operator. All others live for an iteration.
+//!   makes its state in its first step). All others live for an iteration.
 //! - **Launches** stand where they start in the order of events. Where a recording does not say
 //!   what the device did, it is made out from the operators: at each moment the innermost one that
 //!   is running is taken to be what keeps the device busy. A launch is then a stretch of time in
@@ -51,8 +50,7 @@ pub const SHORTEST_LAUNCH: Ticks = Ticks::micros(10);
 /// The most events that are used of a recording: 2^24, of which a long profile of a large model has
 /// a hundredth. It bounds the memory that an import needs, some 60 bytes for each. No text of a
 /// file is kept beyond that but what a trace is called, who made it from what
-/// ([`format::MAX_TEXT`]), and what tells threads ([`kineto::MAX_THREADS`]) or blocks
-/// ([`csv::MAX_IDS`]) apart.
+/// ([`format::MAX_TEXT`]), and what tells blocks apart ([`csv::MAX_IDS`]).
 pub const MAX_EVENTS: usize = 1 << 24;
 
 /// A file that could not be imported.

@@ -88,8 +88,8 @@ impl<'r, S: Stage> Player<'r, S> {
 
     /// What it has leased between two iterations it keeps.
     fn note_kept(&mut self) {
-        let Held { persistent, iteration, transient, .. } = self.job.held();
-        let leased = persistent.saturating_add(iteration).saturating_add(transient);
+        let Held { persistent, iteration, .. } = self.job.held();
+        let leased = persistent.saturating_add(iteration);
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 

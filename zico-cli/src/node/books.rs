@@ -84,7 +84,6 @@ struct JobJson<'a> {
     held_bytes: u64,
     persistent_bytes: u64,
     iteration_bytes: u64,
-    transient_bytes: u64,
     draining_bytes: u64,
     peak_bytes: u64,
     claim_bytes: Option<u64>,
@@ -147,7 +146,6 @@ impl<'a> From<&'a JobSnapshot> for JobJson<'a> {
             held_bytes: held.total().value(),
             persistent_bytes: held.persistent.value(),
             iteration_bytes: held.iteration.value(),
-            transient_bytes: held.transient.value(),
             draining_bytes: held.draining.value(),
             peak_bytes: held.peak.value(),
             claim_bytes: job.claim.map(Bytes::value),
@@ -185,10 +183,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What is charged to a job, a quarter of it for each purpose.
+    /// What is charged to a job: half of it leased for the iteration, a quarter for each other purpose.
     fn held(bytes: u64) -> Value {
         json!({
-            "persistent": bytes / 4, "iteration": bytes / 4, "transient": bytes / 4,
+            "persistent": bytes / 4, "iteration": bytes / 2,
             "draining": bytes / 4, "peak": 2 * bytes, "peak_leased": bytes,
         })
     }
@@ -213,7 +211,7 @@ pub(super) mod tests {
     pub(in crate::node) fn books_of(jobs: &[Value]) -> Books {
         let held: u64 = jobs.iter().filter_map(|job| job["held"]["iteration"].as_u64()).sum();
         let pool = json!({
-            "budget": 1u64 << 30, "held": 4 * held + (1 << 20), "free": 1 << 20,
+            "budget": 1u64 << 30, "held": 2 * held + (1 << 20), "free": 1 << 20,
             "counts": {
                 "leases": 1, "leased": 2, "denied": 3, "creates": 4, "destroys": 5, "maps": 6,
                 "unmaps": 7, "fences": 8,

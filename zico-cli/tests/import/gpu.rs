@@ -66,7 +66,7 @@ fn job() -> Vec<String> {
     ]
 }
 
-const STEPS: &str = "iteration 0=1024, run 100250, transient 1=512, run 600000, run 149500, free 1, \
+const STEPS: &str = "iteration 0=1024, run 100250, iteration 1=512, run 600000, run 149500, free 1, \
                      run 2000, free 0";
 
 fn read_all(events: &[String]) -> Trace {
@@ -90,7 +90,7 @@ fn without_a_gpus_activities_the_hosts_operators_count() {
     events.retain(|event| !event.contains("\"device\": 1"));
     let trace = read_all(&events);
     assert_eq!(trace.provenance(), "by hand");
-    let expected = "run 10000, iteration 0=1024, run 20000, transient 1=512, run 30000, free 1, \
+    let expected = "run 10000, iteration 0=1024, run 20000, iteration 1=512, run 30000, free 1, \
                     run 20000, free 0";
     assert_eq!(short(&trace), ["", expected]);
     // And where memory of the host is all there is, a GPU's activities are not those of the job.

@@ -4,7 +4,6 @@
 
 mod before;
 mod before_snapshots;
-mod bounds;
 mod files;
 mod gpu;
 mod pickles;

@@ -1,7 +1,7 @@
 //! The rules by which a profile becomes a trace.
 
 use proptest::prelude::*;
-use zico_core::{Lifetime, Ticks};
+use zico_core::Ticks;
 use zico_mock::trace::Iteration;
 
 use crate::profile::{annotation, memory, message, op, read, short, span};
@@ -107,38 +107,6 @@ fn what_the_first_of_several_iterations_leaves_is_persistent() {
 }
 
 #[test]
-fn transient_is_what_one_outermost_operator_of_one_iteration_keeps_to_itself() {
-    let events = [
-        annotation("iteration", "100", "100"),
-        op("110", "20"), // with another one in it
-        op("112", "4"),
-        memory("113", 1, 1), // allocated within the inner one, freed in the outer one
-        memory("120", 2, 2), // freed by the next operator
-        memory("125", 1, -1),
-        op("130", "5"),
-        memory("131", 2, -2),
-        memory("150", 3, 3), // in no operator
-        memory("151", 3, -3),
-        // An operator that runs from one iteration into the next.
-        op("190", "20"),
-        memory("195", 4, 4),
-        annotation("iteration", "200", "50"),
-        memory("205", 4, -4),
-        // An operator of another thread is not around what this one does.
-        op("220", "9").replace("\"tid\": 1", "\"tid\": \"worker\""),
-        memory("221", 5, 5),
-        memory("222", 5, -5),
-        // And the other way round.
-        memory("132", 6, 6).replace("\"tid\": 1", "\"tid\": \"worker\""),
-        memory("133", 6, -6).replace("\"tid\": 1", "\"tid\": \"worker\""),
-    ];
-    let trace = read(&events).unwrap();
-    let lifetimes: Vec<_> = trace.blocks().iter().map(|block| block.lifetime).collect();
-    use Lifetime::{Iteration as Short, Transient};
-    assert_eq!(lifetimes, [Transient, Short, Short, Short, Short, Short]);
-}
-
-#[test]
 fn launches_stand_between_the_memory_events_that_cut_them() {
     let events = [
         annotation("iteration", "0", "1000"),
@@ -151,7 +119,7 @@ fn launches_stand_between_the_memory_events_that_cut_them() {
         op("990", "20"),      // begins in the iteration
         op("1000", "20"),     // and that one after it
     ];
-    let expected = "run 20000, backward, run 30000, run 10000, transient 0=1, free 0, run 35000";
+    let expected = "run 20000, backward, run 30000, run 10000, iteration 0=1, free 0, run 35000";
     assert_eq!(steps_of(&events)[1], format!("{expected}, run 10000"));
 }
 

@@ -60,11 +60,11 @@ fn what_python_writes_is_understood_in_each_protocol() {
         let trace = import::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let expected = [
             "persistent 0=4000, persistent 1=1000",
-            "run 130000, forward, iteration 2=2000, run 50000, transient 3=700, run 40000, free 3, \
+            "run 130000, forward, iteration 2=2000, run 50000, iteration 3=700, run 40000, free 3, \
              run 26000, persistent 4=64, run 1000000, free 2, run 26000",
-            "run 130000, forward, iteration 5=2000, run 50000, transient 6=700, run 40000, free 6, \
+            "run 130000, forward, iteration 5=2000, run 50000, iteration 6=700, run 40000, free 6, \
              run 21000, iteration 7=500, run 1000000, free 5, run 26000",
-            "run 130000, forward, iteration 8=2000, run 50000, transient 9=700, run 40000, free 9, \
+            "run 130000, forward, iteration 8=2000, run 50000, iteration 9=700, run 40000, free 9, \
              run 21000, free 7, run 1021000, free 8, run 26000",
         ];
         assert_eq!(short(&trace), expected, "protocol {protocol}");
@@ -227,7 +227,7 @@ fn frees_count_when_the_program_asks_for_them() {
     let steps = |entries: &[_]| {
         short(&read(&snapshot(entries, &marks)).unwrap())[1].replace("run 20000, ", "")
     };
-    assert!(steps(&both).starts_with("transient 0=10, free 0, iteration 1=10"));
+    assert!(steps(&both).starts_with("iteration 0=10, free 0, iteration 1=10"));
     // `skip_actions=["free_requested"]`
     let completed = [both[0], both[2], both[3]];
     assert!(steps(&completed).starts_with("iteration 0=10, iteration 1=10, free 0"));
@@ -240,7 +240,7 @@ fn events_of_one_moment_keep_their_order() {
     let entries =
         [("alloc", 1, 10, 1_020), ("free_requested", 1, 10, 1_019), ("alloc", 1, 20, 1_020)];
     let trace = read(&snapshot(&entries, &marks)).unwrap();
-    let expected = "run 20000, transient 0=10, free 0, iteration 1=20, run 7979998";
+    let expected = "run 20000, iteration 0=10, free 0, iteration 1=20, run 7979998";
     assert_eq!(short(&trace), ["", expected]);
 }
 

@@ -99,9 +99,8 @@ impl<D: Device> Pool<D> {
         WeakPool { shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its arenas
-    /// and its plans: twice the device's memory for each lifetime and for all plans together, so
-    /// that none ever has to move a block.
+    /// Lets a job in. Its device work is enqueued on `stream`. Reserves addresses for its
+    /// arenas: twice the device's memory for each lifetime, so that none ever has to move a block.
     ///
     /// A name is enough; [`JobConfig`] has what else can be said of a job.
     ///

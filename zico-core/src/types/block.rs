@@ -117,22 +117,21 @@ pub(crate) struct Home(u64);
 impl Home {
     #[inline]
     pub(crate) const fn new(zone: Zone, slot: Slot) -> Self {
-        Self((slot as u64) << 2 | zone.index() as u64)
+        Self((slot as u64) << 1 | zone.index() as u64)
     }
 
     #[inline]
     pub(crate) const fn zone(self) -> Zone {
-        match self.0 & 3 {
+        match self.0 & 1 {
             0 => Zone::Persistent,
-            1 => Zone::Iteration,
-            _ => Zone::Transient,
+            _ => Zone::Iteration,
         }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "it was a slot when it was put in")]
     #[inline]
     pub(crate) const fn slot(self) -> Slot {
-        (self.0 >> 2) as Slot
+        (self.0 >> 1) as Slot
     }
 }
 

@@ -11,15 +11,13 @@ use core::fmt;
 pub enum Lifetime {
     /// Outlives the iteration: parameters, optimizer state, buffers.
     Persistent,
-    /// Lives within one iteration: activations, feature maps, gradients.
+    /// Lives within one iteration: activations, feature maps, gradients, workspaces.
     Iteration,
-    /// Lives within one operator: workspaces and temporaries.
-    Transient,
 }
 
 impl Lifetime {
     /// All of them, in the order in which statistics list them.
-    pub const ALL: [Self; 3] = [Self::Persistent, Self::Iteration, Self::Transient];
+    pub const ALL: [Self; 2] = [Self::Persistent, Self::Iteration];
 
     /// The position in [`ALL`](Self::ALL).
     #[must_use]
@@ -27,7 +25,6 @@ impl Lifetime {
         match self {
             Self::Persistent => 0,
             Self::Iteration => 1,
-            Self::Transient => 2,
         }
     }
 }
@@ -37,7 +34,6 @@ impl fmt::Display for Lifetime {
         f.write_str(match self {
             Self::Persistent => "persistent",
             Self::Iteration => "iteration",
-            Self::Transient => "transient",
         })
     }
 }

@@ -16,8 +16,6 @@ pub struct Held {
     pub persistent: Bytes,
     /// Leased for the iteration's blocks, and for all that a plan places.
     pub iteration: Bytes,
-    /// Leased for temporaries.
-    pub transient: Bytes,
     /// Given up, and not yet passed by the device.
     pub draining: Bytes,
     /// The most that has been charged to the job at one time.
@@ -31,10 +29,7 @@ impl Held {
     /// All of it now.
     #[must_use]
     pub fn total(&self) -> Bytes {
-        self.persistent
-            .saturating_add(self.iteration)
-            .saturating_add(self.transient)
-            .saturating_add(self.draining)
+        self.persistent.saturating_add(self.iteration).saturating_add(self.draining)
     }
 }
 
@@ -191,10 +186,9 @@ impl fmt::Display for Snapshot {
     }
 }
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 8] = [
     "persistent",
     "iteration",
-    "transient",
     "draining",
     "peak",
     "allocated",
@@ -222,10 +216,10 @@ impl JobSnapshot {
     }
 
     fn columns(&self) -> [Bytes; COLUMNS.len()] {
-        let Held { persistent, iteration, transient, draining, peak, .. } = self.held;
+        let Held { persistent, iteration, draining, peak, .. } = self.held;
         let (allocated, requested) = (self.stats.allocated.current, self.stats.requested.current);
         let (stranded, largest) = (self.stranded, self.largest_free);
-        [persistent, iteration, transient, draining, peak, allocated, requested, stranded, largest]
+        [persistent, iteration, draining, peak, allocated, requested, stranded, largest]
     }
 }
 

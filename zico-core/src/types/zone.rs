@@ -9,14 +9,11 @@ pub(crate) enum Zone {
     Persistent,
     /// The arena of what lives within one iteration, and of all that a plan places.
     Iteration,
-    /// The arena of what lives within one operator, and is not planned.
-    Transient,
 }
 
 impl Zone {
-    pub(crate) const COUNT: usize = 3;
-    pub(crate) const ALL: [Self; Self::COUNT] =
-        [Self::Persistent, Self::Iteration, Self::Transient];
+    pub(crate) const COUNT: usize = 2;
+    pub(crate) const ALL: [Self; Self::COUNT] = [Self::Persistent, Self::Iteration];
 
     /// The position in [`ALL`](Self::ALL), where the arenas are in the order of their lifetimes.
     pub(crate) const fn index(self) -> usize {
@@ -28,7 +25,6 @@ impl Zone {
         match self {
             Self::Persistent => Lifetime::Persistent,
             Self::Iteration => Lifetime::Iteration,
-            Self::Transient => Lifetime::Transient,
         }
     }
 }
@@ -38,7 +34,6 @@ impl From<Lifetime> for Zone {
         match lifetime {
             Lifetime::Persistent => Self::Persistent,
             Lifetime::Iteration => Self::Iteration,
-            Lifetime::Transient => Self::Transient,
         }
     }
 }

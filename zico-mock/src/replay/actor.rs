@@ -344,8 +344,8 @@ impl<'t> Actor<'t> {
     /// No iteration of it runs: what it has leased it keeps, however long it waits for the next
     /// one.
     fn note_kept(&mut self) {
-        let Held { persistent, iteration, transient, .. } = self.held();
-        let leased = persistent.saturating_add(iteration).saturating_add(transient);
+        let Held { persistent, iteration, .. } = self.held();
+        let leased = persistent.saturating_add(iteration);
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 

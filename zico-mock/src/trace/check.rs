@@ -1,6 +1,5 @@
 //! Validation of the steps of a trace.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use zico_core::{Bytes, Lifetime, Ticks};
@@ -76,17 +75,6 @@ pub enum TraceError {
         /// The block.
         block: BlockId,
     },
-    /// A transient block is in the setup, or outlives the iteration that allocates it.
-    #[error("{block} is transient but outlives {}", match .iteration {
-        Some(iteration) => format!("iteration {iteration}, in which it is allocated"),
-        None => "the setup".to_owned(),
-    })]
-    TransientOutlives {
-        /// The block.
-        block: BlockId,
-        /// The iteration that allocates it; nothing for the setup.
-        iteration: Option<usize>,
-    },
     /// A sum over the trace cannot be represented.
     #[error("{place}: {what} add up to more than can be counted")]
     Overflow {
@@ -110,12 +98,10 @@ pub(super) fn blocks(setup: &[Step], iterations: &[Iteration]) -> Result<Vec<Blo
         }
         checker.step(place, what)?;
     }
-    checker.no_transients(None)?;
     for (number, iteration) in iterations.iter().enumerate() {
         for (step, what) in iteration.steps().iter().enumerate() {
             checker.step(Place { iteration: Some(number), step }, what)?;
         }
-        checker.no_transients(Some(number))?;
     }
     Ok(checker.blocks)
 }
@@ -125,8 +111,6 @@ struct Checker {
     blocks: Vec<Block>,
     /// For each block: whether it is alive.
     alive: Vec<bool>,
-    /// The transient blocks that are alive.
-    transients: BTreeSet<BlockId>,
     /// Bytes of all blocks so far. More than are ever alive at once, so no sum of live bytes can
     /// overflow either.
     bytes: Bytes,
@@ -163,9 +147,6 @@ impl Checker {
         self.bytes = sum.ok_or(TraceError::Overflow { place, what: "bytes" })?;
         self.blocks.push(block);
         self.alive.push(true);
-        if block.lifetime == Lifetime::Transient {
-            self.transients.insert(id);
-        }
         Ok(())
     }
 
@@ -180,17 +161,6 @@ impl Checker {
         match self.blocks[id.index()].lifetime {
             Lifetime::Persistent => Err(TraceError::PersistentFreed { place, block: id }),
             Lifetime::Iteration => Ok(()),
-            Lifetime::Transient => {
-                self.transients.remove(&id);
-                Ok(())
-            }
-        }
-    }
-
-    fn no_transients(&self, iteration: Option<usize>) -> Result<(), TraceError> {
-        match self.transients.first() {
-            Some(&block) => Err(TraceError::TransientOutlives { block, iteration }),
-            None => Ok(()),
         }
     }
 }

@@ -14,7 +14,7 @@
 //!   | 0 | a block is freed | how many blocks were allocated since: 0 is the last one |
 //!   | 1 | a persistent block is allocated | its size in bytes |
 //!   | 2 | a block of an iteration is allocated | its size in bytes |
-//!   | 3 | a transient block is allocated | its size in bytes |
+//!   | 3 | the same: an operator's temporary in older files, never written | its size in bytes |
 //!   | 4 | the device gets work | recorded nanoseconds |
 //!   | 5 | a phase starts | 0 data, 1 forward, 2 backward, 3 optimizer, 4 zero_grad |
 //!
@@ -201,6 +201,8 @@ impl Trace {
 }
 
 const TAG_FREE: u8 = 0;
+/// An operator's temporary, which older files tell from a block of an iteration.
+const TAG_TEMPORARY: u8 = 3;
 const TAG_LAUNCH: u8 = 4;
 const TAG_PHASE: u8 = 5;
 
@@ -208,7 +210,6 @@ const fn alloc_tag(lifetime: Lifetime) -> u8 {
     match lifetime {
         Lifetime::Persistent => 1,
         Lifetime::Iteration => 2,
-        Lifetime::Transient => 3,
     }
 }
 
@@ -336,7 +337,11 @@ impl<R: BufRead> Content<R> {
 
     fn step(&mut self) -> Result<Step, ReadError> {
         let tag = self.byte()?;
-        if let Some(lifetime) = Lifetime::ALL.into_iter().find(|&l| alloc_tag(l) == tag) {
+        let lifetime = match tag {
+            TAG_TEMPORARY => Some(Lifetime::Iteration),
+            _ => Lifetime::ALL.into_iter().find(|&l| alloc_tag(l) == tag),
+        };
+        if let Some(lifetime) = lifetime {
             let bytes = Bytes::new(self.number()?);
             let block = BlockId::new(self.blocks);
             self.blocks += 1; // Never too many for u32: MAX_CONTENT has no room for them.

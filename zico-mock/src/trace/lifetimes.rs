@@ -112,7 +112,7 @@ mod tests {
             alloc(3, 5000, Lifetime::Iteration),
         ];
         let second = vec![
-            alloc(4, 512, Lifetime::Transient),
+            alloc(4, 512, Lifetime::Iteration),
             free(1),
             free(4),
             free(3),

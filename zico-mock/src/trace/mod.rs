@@ -186,8 +186,7 @@ impl Trace {
     ///
     /// The first place where the steps do not make sense. There has to be an iteration. `setup`
     /// holds nothing but allocations. Block ids count up from zero in the order of allocation.
-    /// No block has zero bytes. Only blocks that are alive and not persistent are freed, and a
-    /// transient block is freed in the iteration that allocates it, so none is in the setup. The
+    /// No block has zero bytes. Only blocks that are alive and not persistent are freed. The
     /// bytes of all blocks and the work of all launches can each be summed up without overflow.
     pub fn new(
         name: String,

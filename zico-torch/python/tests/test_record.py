@@ -14,7 +14,7 @@ import pytest
 from conftest import finish, last_line, start, train, under_zico
 from test_run import run
 
-TAGS = {0: "free", 1: "persistent", 2: "iteration", 3: "transient", 4: "launch", 5: "phase"}
+TAGS = {0: "free", 1: "persistent", 2: "iteration", 4: "launch", 5: "phase"}
 Steps = list[tuple[str, int]]
 
 
@@ -60,7 +60,7 @@ def live(setup: Steps, iterations: list[tuple[int, Steps]]) -> list[int]:
         for what, value in steps:
             if what == "free":
                 blocks[-1 - value] = 0
-            elif what in ("persistent", "iteration", "transient"):
+            elif what in ("persistent", "iteration"):
                 blocks.append(value)
         ends.append(sum(blocks))
     return ends

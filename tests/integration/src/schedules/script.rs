@@ -285,8 +285,7 @@ impl Writer<'_> {
         let (mut wave, mut live, mut next) = (Vec::new(), Vec::new(), 0);
         for _ in 0..self.rng.usize(1..=4) {
             let temporary = self.rng.u8(..4) == 0;
-            let usual = if temporary { Lifetime::Transient } else { Lifetime::Iteration };
-            let (size, lifetime) = (self.size(), self.lifetime(usual));
+            let (size, lifetime) = (self.size(), self.lifetime(Lifetime::Iteration));
             wave.push(Wave::Alloc(next, size, lifetime));
             if temporary {
                 wave.push(Wave::Free(next));

@@ -176,7 +176,6 @@ impl Worker<'_> {
             _ => self.rng.u64(1..REGION * 3 / 2),
         });
         let request = match self.rng.u8(..16) {
-            0 => Request::new(bytes, Lifetime::Transient),
             1 | 2 => Request::learned(bytes),
             _ => Request::new(bytes, Lifetime::Iteration),
         };

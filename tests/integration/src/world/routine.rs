@@ -25,7 +25,7 @@ pub(super) const ROUTINE: [Step; STEPS] = {
     [
         Begin,
         Alloc(1500, IN),
-        Alloc(40, Some(Lifetime::Transient)),
+        Alloc(40, IN),
         Free(2),
         Alloc(2500, None),
         // The one of the last iteration: it outlives its own.
@@ -60,7 +60,7 @@ pub(super) const LOOP: [Step; STEPS] = {
         FreeLast(8),
         Alloc(64, None),
         Free(10),
-        Alloc(700, Some(Lifetime::Transient)),
+        Alloc(700, IN),
         Free(12),
         Free(1),
         End,

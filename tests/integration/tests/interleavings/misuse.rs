@@ -29,7 +29,7 @@ fn a_stream_of_another_device_is_refused_at_the_door() {
     let (job, _) = setup.join("job");
     let block = job.alloc(blocks(1)).unwrap();
     assert!(job.record_use(block, elsewhere).is_err());
-    assert_eq!(setup.device.usage().ranges, 3, "those of the job");
+    assert_eq!(setup.device.usage().ranges, 2, "those of the job");
 }
 
 #[test]

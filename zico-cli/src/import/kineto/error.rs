@@ -5,7 +5,6 @@ use std::io;
 
 use zico_core::Bytes;
 
-use super::{LONGEST_ID, MAX_THREADS};
 use crate::import::MAX_EVENTS;
 use crate::import::before::{Device, list};
 use crate::import::recording::RecordingError;
@@ -78,26 +77,6 @@ pub enum KinetoError {
         "the profile has more than {MAX_EVENTS} operators, kernels and memory events: record less"
     )]
     TooMany,
-    /// The profile has more threads than any that is accepted.
-    #[error(
-        "record {record}: this is one thread (pid and tid) more than the {MAX_THREADS} that are accepted"
-    )]
-    TooManyThreads {
-        /// The event of that thread.
-        record: u32,
-    },
-    /// A thread has a longer name than any that is accepted.
-    #[error(
-        "record {record}: {field} has {length} bytes, and {LONGEST_ID} is the most that is accepted"
-    )]
-    LongId {
-        /// The event.
-        record: u32,
-        /// The field of it.
-        field: &'static str,
-        /// Its length in the file.
-        length: usize,
-    },
     /// An event lacks something, or has nonsense in its place.
     #[error("record {record}: {field} {found}", found = match .found {
         Some(text) => format!("is {text}"),

@@ -16,7 +16,6 @@ use serde_json::value::RawValue;
 use super::error::{KinetoError, Stopped};
 use super::gpu::{Activity, Call};
 use super::nanoseconds;
-use super::threads::Threads;
 use super::totals::Total;
 use crate::import::MAX_EVENTS;
 use crate::import::recording::{Annotations, Mark, Memory, Op};
@@ -81,7 +80,6 @@ struct Reader {
     bare: bool,
     /// The event that is being read, while one is.
     record: Option<u32>,
-    threads: Threads,
     /// Why an event was not accepted: errors of the parser can only carry text.
     failed: Option<KinetoError>,
 }
@@ -155,7 +153,7 @@ impl<'de> Visitor<'de> for Events<'_> {
             reader.record = Some(record);
             reader.left.set(LONGEST_RECORD);
             let Some(event) = list.next_element::<Event>()? else { break };
-            if let Err(error) = reader.profile.add(&event, record, &mut reader.threads) {
+            if let Err(error) = reader.profile.add(&event, record) {
                 reader.failed = Some(error);
                 return Err(A::Error::custom("not accepted"));
             }
@@ -172,8 +170,6 @@ struct Event {
     ph: Option<Box<RawValue>>,
     cat: Option<Box<RawValue>>,
     name: Option<Box<RawValue>>,
-    pid: Option<Box<RawValue>>,
-    tid: Option<Box<RawValue>>,
     ts: Option<Box<RawValue>>,
     dur: Option<Box<RawValue>>,
     args: Option<Box<RawValue>>,
@@ -217,21 +213,13 @@ struct CallArgs {
 
 impl Profile {
     /// Keeps what is used of an event.
-    fn add(
-        &mut self,
-        event: &Event,
-        record: u32,
-        threads: &mut Threads,
-    ) -> Result<(), KinetoError> {
+    fn add(&mut self, event: &Event, record: u32) -> Result<(), KinetoError> {
         let name = text(event.name.as_deref());
         match (&*text(event.ph.as_deref()), &*text(event.cat.as_deref()), &*name) {
-            ("i" | "I", _, "[memory]") => {
-                let thread = event.thread(record, threads)?;
-                self.memory.extend(event.memory(record, thread)?);
-            }
+            ("i" | "I", _, "[memory]") => self.memory.extend(event.memory(record)?),
             ("X", "cpu_op", _) => {
                 let Mark { start, end, .. } = event.mark(record)?;
-                self.ops.push(Op { start, end, thread: event.thread(record, threads)? });
+                self.ops.push(Op { start, end });
             }
             ("X", "user_annotation", name) if Annotations::knows(name) => {
                 self.annotations.add(name, event.mark(record)?);
@@ -280,7 +268,7 @@ impl Event {
     }
 
     /// Nothing if the event is of no bytes.
-    fn memory(&self, record: u32, thread: u32) -> Result<Option<Located>, KinetoError> {
+    fn memory(&self, record: u32) -> Result<Option<Located>, KinetoError> {
         let at = self.time(record, "ts", self.ts.as_deref())?;
         let Some(args) = self.args::<MemoryArgs<'_>>() else {
             let args = self.args.as_deref();
@@ -288,18 +276,13 @@ impl Event {
         };
         let total = args.total();
         let MemoryArgs { bytes, address, device_type, device_id, .. } = args;
-        let memory = Memory { at, address, bytes, thread, record };
+        let memory = Memory { at, address, bytes, record };
         Ok((bytes != 0).then_some(((device_type, device_id), (memory, total))))
     }
 
     /// Its arguments, if they are of this kind.
     fn args<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_str(self.args.as_deref()?.get()).ok()
-    }
-
-    fn thread(&self, record: u32, threads: &mut Threads) -> Result<u32, KinetoError> {
-        let [pid, tid] = [&self.pid, &self.tid].map(|id| id.as_deref().map_or("", RawValue::get));
-        threads.number(record, pid, tid)
     }
 }
 

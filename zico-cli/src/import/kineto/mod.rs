@@ -35,7 +35,6 @@ mod error;
 mod events;
 mod gpu;
 mod nanoseconds;
-mod threads;
 mod totals;
 
 use std::io::Read;
@@ -48,13 +47,6 @@ use super::recording::{Memory, Recording, Steps, of_operators, steps};
 use devices::OneDevice;
 
 pub use error::{KinetoError, Stopped};
-
-/// The most threads of a profile: 2^14, of which that of a large job has a hundredth.
-pub const MAX_THREADS: usize = 1 << 14;
-
-/// The most bytes of a `pid` or a `tid` as it stands in the file. With [`MAX_THREADS`] it bounds
-/// what the names of threads take: 32 MiB.
-pub const LONGEST_ID: usize = 1 << 10;
 
 /// Reads a profile (not compressed) and makes a trace of it with this name and provenance; the
 /// provenance is added to if the launches are those of a GPU, and by what [`Origin`] leaves open.
@@ -93,7 +85,7 @@ pub fn read(
     let phases = profile.annotations.phases;
     let known = totals.ok().map(|(bytes, _)| bytes);
     let before = options.kept_before.map(Bytes::value).or(known);
-    let recording = Recording { memory, ops: profile.ops, launches, iterations, phases, before };
+    let recording = Recording { memory, launches, iterations, phases, before };
     let steps = steps(recording)?;
     let begins_later = begins_later || steps.setup.is_empty();
     let before = match options.kept_before {

@@ -70,7 +70,7 @@ mod tests {
 
     /// What is said of events with these bytes and totals.
     fn of(events: &[(i64, Total)]) -> Result<(u64, Option<Doubt>), Doubt> {
-        let memory = |bytes| Memory { at: 0, address: 0, bytes, thread: 0, record: 0 };
+        let memory = |bytes| Memory { at: 0, address: 0, bytes, record: 0 };
         before(&events.iter().map(|&(bytes, total)| (memory(bytes), total)).collect::<Vec<_>>())
     }
 

@@ -1,13 +1,12 @@
 //! The lifetime of each block of memory in a recording.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use zico_core::{Bytes, Lifetime};
 use zico_mock::trace::{BlockId, Step};
 
 use super::marks::{Marks, Timed};
-use super::{Memory, Op, RecordingError};
+use super::{Memory, RecordingError};
 
 /// The state of a block at the end of the last iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,8 +15,6 @@ enum Fate {
     /// Freed before the first iteration.
     Gone,
     Freed,
-    /// Freed in the iteration and in the outermost operator that allocated it.
-    FreedAtOnce,
 }
 
 struct Block {
@@ -28,8 +25,6 @@ struct Block {
     seen: bool,
     /// The iteration that allocates it; nothing before the first one.
     iteration: Option<usize>,
-    /// The outermost operator that allocates it.
-    op: Option<usize>,
     fate: Fate,
 }
 
@@ -37,7 +32,6 @@ impl Block {
     /// How long it lives, in a trace of this many iterations.
     fn lifetime(&self, iterations: usize) -> Lifetime {
         match (self.fate, self.iteration) {
-            (Fate::FreedAtOnce, _) => Lifetime::Transient,
             (Fate::Alive, None) => Lifetime::Persistent,
             (Fate::Alive, Some(0)) if iterations > 1 => Lifetime::Persistent,
             _ => Lifetime::Iteration,
@@ -61,16 +55,14 @@ pub(super) struct History {
 
 impl History {
     /// Follows the memory events, which are in order of time, to the end of the last iteration.
-    pub(super) fn of(memory: &[Memory], marks: &Marks, ops: &[Op]) -> Result<Self, RecordingError> {
-        let ops = Outermost::of(ops);
+    pub(super) fn of(memory: &[Memory], marks: &Marks) -> Result<Self, RecordingError> {
         let mut history = Self { blocks: Vec::new(), events: Vec::new() };
         // The blocks that are alive, by address.
         let mut live: HashMap<i64, usize> = HashMap::new();
         for event in memory.iter().take_while(|event| event.at < marks.end()) {
             let iteration = marks.owner(event.at);
-            let op = ops.around(event);
             let (block, what) = if event.bytes > 0 {
-                let block = history.alloc(event, iteration, op);
+                let block = history.alloc(event, iteration);
                 if let Some(earlier) = live.insert(event.address, block) {
                     let earlier = history.blocks[earlier].record;
                     let Memory { record, address, .. } = *event;
@@ -79,7 +71,7 @@ impl History {
                 (block, What::Alloc)
             } else {
                 let block = live.remove(&event.address);
-                (history.free(event, block, iteration, op)?, What::Free)
+                (history.free(event, block, iteration)?, What::Free)
             };
             if iteration.is_some() {
                 history.events.push((event.at, event.record, what, block));
@@ -88,10 +80,10 @@ impl History {
         Ok(history)
     }
 
-    fn alloc(&mut self, event: &Memory, iteration: Option<usize>, op: Option<usize>) -> usize {
+    fn alloc(&mut self, event: &Memory, iteration: Option<usize>) -> usize {
         let bytes = Bytes::new(event.bytes.unsigned_abs());
         let (record, seen, fate) = (event.record, true, Fate::Alive);
-        self.blocks.push(Block { bytes, record, seen, iteration, op, fate });
+        self.blocks.push(Block { bytes, record, seen, iteration, fate });
         self.blocks.len() - 1
     }
 
@@ -100,10 +92,9 @@ impl History {
         event: &Memory,
         block: Option<usize>,
         iteration: Option<usize>,
-        op: Option<usize>,
     ) -> Result<usize, RecordingError> {
         let index = block.unwrap_or_else(|| {
-            let index = self.alloc(event, None, None);
+            let index = self.alloc(event, None);
             self.blocks[index].seen = false;
             index
         });
@@ -120,9 +111,6 @@ impl History {
         }
         block.fate = match iteration {
             None => Fate::Gone,
-            Some(_) if block.iteration == iteration && block.op == op && op.is_some() => {
-                Fate::FreedAtOnce
-            }
             Some(_) => Fate::Freed,
         };
         Ok(index)
@@ -170,33 +158,5 @@ impl History {
             Timed { at, record, step }
         });
         (setup, timed.collect())
-    }
-}
-
-/// The operators that are not within another one of their thread.
-struct Outermost(Vec<Op>);
-
-impl Outermost {
-    fn of(ops: &[Op]) -> Self {
-        let mut ops = ops.to_vec();
-        ops.sort_by_key(|op| (op.thread, op.start, Reverse(op.end)));
-        let mut last: Option<Op> = None;
-        ops.retain(|op| {
-            let outermost =
-                last.is_none_or(|last| last.thread != op.thread || last.end <= op.start);
-            if outermost {
-                last = Some(*op);
-            }
-            outermost
-        });
-        Self(ops)
-    }
-
-    /// The one in which a memory event happens.
-    fn around(&self, event: &Memory) -> Option<usize> {
-        let started = |op: &Op| (op.thread, op.start) <= (event.thread, event.at);
-        let index = self.0.partition_point(started).checked_sub(1)?;
-        let op = self.0[index];
-        (op.thread == event.thread && event.at <= op.end).then_some(index)
     }
 }

@@ -74,8 +74,8 @@ fn changes(ops: &[Op], cuts: impl Iterator<Item = i64>) -> Vec<(i64, Change)> {
 mod tests {
     use super::*;
 
-    fn op(start: i64, end: i64, thread: u32) -> Op {
-        Op { start, end, thread }
+    fn op(start: i64, end: i64) -> Op {
+        Op { start, end }
     }
 
     fn of(ops: &[Op], cuts: &[i64]) -> Vec<(i64, u64)> {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_innermost_operator_is_what_runs() {
-        let ops = [op(0, 100_000, 0), op(20_000, 50_000, 0), op(30_000, 40_000, 0)];
+        let ops = [op(0, 100_000), op(20_000, 50_000), op(30_000, 40_000)];
         let expected =
             [(0, 20_000), (20_000, 10_000), (30_000, 10_000), (40_000, 10_000), (50_000, 50_000)];
         assert_eq!(of(&ops, &[]), expected);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn memory_events_cut_and_short_pieces_are_dropped() {
-        let ops = [op(0, 30_000, 0), op(30_000, 39_999, 0), op(50_000, 60_000, 0)];
+        let ops = [op(0, 30_000), op(30_000, 39_999), op(50_000, 60_000)];
         assert_eq!(
             of(&ops, &[12_000, 12_500, 45_000]),
             [(0, 12_000), (12_500, 17_500), (50_000, 10_000)]
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn the_last_to_start_wins_among_threads() {
         // The first thread waits while the second one works, and goes on after it.
-        let ops = [op(0, 60_000, 0), op(20_000, 40_000, 1), op(25_000, 80_000, 2)];
+        let ops = [op(0, 60_000), op(20_000, 40_000), op(25_000, 80_000)];
         assert_eq!(of(&ops, &[]), [(0, 20_000), (25_000, 55_000)]);
     }
 
     #[test]
     fn operators_without_length_leave_no_trace() {
-        assert_eq!(of(&[op(0, 30_000, 0), op(10_000, 10_000, 0)], &[]), [(0, 30_000)]);
+        assert_eq!(of(&[op(0, 30_000), op(10_000, 10_000)], &[]), [(0, 30_000)]);
         // The same times twice: an operator that does nothing but to call another one.
-        assert_eq!(of(&[op(0, 30_000, 0), op(0, 30_000, 0)], &[]), [(0, 30_000)]);
+        assert_eq!(of(&[op(0, 30_000), op(0, 30_000)], &[]), [(0, 30_000)]);
     }
 }

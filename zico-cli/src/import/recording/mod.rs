@@ -19,7 +19,6 @@ pub(super) use steps::{Steps, steps};
 pub(super) struct Recording {
     /// In order of time.
     pub(super) memory: Vec<Memory>,
-    pub(super) ops: Vec<Op>,
     pub(super) launches: Vec<Launch>,
     /// The iterations: at least one.
     pub(super) iterations: Vec<Mark>,
@@ -35,7 +34,6 @@ pub(super) struct Memory {
     pub(super) at: i64,
     pub(super) address: i64,
     pub(super) bytes: i64,
-    pub(super) thread: u32,
     pub(super) record: u32,
 }
 
@@ -44,7 +42,6 @@ pub(super) struct Memory {
 pub(super) struct Op {
     pub(super) start: i64,
     pub(super) end: i64,
-    pub(super) thread: u32,
 }
 
 /// The time from `start` to before `end` is annotated.

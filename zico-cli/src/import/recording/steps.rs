@@ -19,9 +19,9 @@ pub(in crate::import) struct Steps {
 
 /// The setup and the iterations of the recorded job.
 pub(in crate::import) fn steps(recording: Recording) -> Result<Steps, RecordingError> {
-    let Recording { memory, ops, launches, iterations, phases, before } = recording;
+    let Recording { memory, launches, iterations, phases, before } = recording;
     let marks = Marks::new(iterations)?;
-    let history = History::of(&memory, &marks, &ops)?;
+    let history = History::of(&memory, &marks)?;
     let unseen = history.unseen();
     let block = Bytes::new(before.unwrap_or(0)).saturating_sub(unseen);
     let (setup, mut timed) = history.steps(marks.count(), block);

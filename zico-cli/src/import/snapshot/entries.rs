@@ -147,7 +147,7 @@ impl<'h> Reader<'h> {
                 }
             }
             let bytes = if action == Action::Alloc { size } else { -size };
-            events.push((action, Memory { at: end, address, bytes, thread: 0, record }));
+            events.push((action, Memory { at: end, address, bytes, record }));
         }
         let requested = events.iter().any(|&(action, _)| action == Action::FreeRequested);
         let free = if requested { Action::FreeRequested } else { Action::FreeCompleted };
@@ -187,7 +187,7 @@ impl<'h> Reader<'h> {
                 let in_use = self.text(block, "state")? == "active_allocated";
                 if in_use && requested > 0 && !known.contains(&address) {
                     let (at, bytes) = (i64::MIN, requested);
-                    older.push(Memory { at, address, bytes, thread: 0, record: 0 });
+                    older.push(Memory { at, address, bytes, record: 0 });
                 }
                 let out_of_range = SnapshotError::Range { place, field: "size", found: size };
                 address = address.checked_add(size).filter(|_| size >= 0).ok_or(out_of_range)?;

@@ -18,7 +18,7 @@
 //!   do not follow each other.
 //! - **Phases.** Annotations named `data`, `forward`, `backward`, `optimizer` and `zero_grad`.
 //! - **Operators** are not in a snapshot. The time from one allocation to the next is taken for
-//!   one, so a transient block is one that is freed before anything else is allocated.
+//!   one.
 //! - **Launches** are not in a snapshot either. All time within an iteration is taken for work of
 //!   the device, where it passes on the host: a launch is what lies between two events. That holds
 //!   if the host waits for each launch, so record with `CUDA_LAUNCH_BLOCKING=1`. Otherwise it is
@@ -78,7 +78,7 @@ pub fn read(
     let before = options.kept_before.map(|given| given.saturating_sub(listed).value());
     older.extend(memory);
     let phases = annotations.phases;
-    let steps = steps(Recording { memory: older, ops, launches, iterations, phases, before })?;
+    let steps = steps(Recording { memory: older, launches, iterations, phases, before })?;
     let before = before_it_began(options.kept_before, listed, segments, &steps)?;
     let origin = Origin { device, others, before };
     provenance.push_str(how);
@@ -137,7 +137,7 @@ fn operators(memory: &[Memory], iterations: &[Mark]) -> Vec<Op> {
     let op = |(&start, end): (&i64, i64)| {
         let mark = marks.partition_point(|mark| mark.start <= start).checked_sub(1)?;
         let end = end.min(marks[mark].end);
-        (start < end).then_some(Op { start, end, thread: 0 })
+        (start < end).then_some(Op { start, end })
     };
     starts.iter().zip(ends).filter_map(op).collect()
 }

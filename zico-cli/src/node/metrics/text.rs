@@ -102,13 +102,9 @@ impl Text {
             names.iter().map(|(name, id)| (name.as_str(), id.as_str())).map(of).zip(jobs)
         };
         let kinds = |(labels, job): (Vec<(&'static str, _)>, &JobSnapshot)| {
-            let Held { persistent, iteration, transient, draining, .. } = job.held;
-            let kinds = [
-                ("persistent", persistent),
-                ("iteration", iteration),
-                ("transient", transient),
-                ("draining", draining),
-            ];
+            let Held { persistent, iteration, draining, .. } = job.held;
+            let kinds =
+                [("persistent", persistent), ("iteration", iteration), ("draining", draining)];
             kinds.map(|(kind, bytes)| ([&labels[..], &[("kind", kind)]].concat(), bytes.value()))
         };
         self.each(JOB_HELD, named().flat_map(kinds));

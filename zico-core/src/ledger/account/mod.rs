@@ -133,7 +133,6 @@ impl Account {
         Held {
             persistent: leased(Zone::Persistent),
             iteration: leased(Zone::Iteration),
-            transient: leased(Zone::Transient),
             draining: bytes(self.draining),
             peak: bytes(self.peak),
             peak_leased: bytes(self.peak_leased),
