@@ -26,6 +26,7 @@ pub(super) struct Player<'r, S: Stage> {
     /// Events after each half of the launches that may be outstanding.
     fences: VecDeque<S::Event>,
     launches: u64,
+    began: Instant,
     outcome: JobOutcome,
 }
 
@@ -48,6 +49,7 @@ impl<'r, S: Stage> Player<'r, S> {
             blocks: HashMap::new(),
             fences: VecDeque::new(),
             launches: 0,
+            began: Instant::now(),
             outcome: JobOutcome::new(name),
         })
     }
@@ -55,6 +57,7 @@ impl<'r, S: Stage> Player<'r, S> {
     /// Executes the trace until all jobs have done their iterations, those of other processes
     /// included, and leaves.
     pub(super) fn play(mut self) -> JobOutcome {
+        self.began = Instant::now();
         let played = self.go_on().and_then(|()| self.check_all());
         let held = self.job.held();
         (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
@@ -107,6 +110,7 @@ impl<'r, S: Stage> Player<'r, S> {
         self.job.end()?;
         self.note_kept();
         self.outcome.iterations += 1;
+        self.outcome.ends.push(self.began.elapsed());
         if self.outcome.iterations <= self.run.config.iterations {
             (self.run.progress)();
         }

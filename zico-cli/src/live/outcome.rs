@@ -32,6 +32,8 @@ pub(crate) struct Outcome {
 pub(super) struct JobOutcome {
     pub(super) name: String,
     pub(super) iterations: u64,
+    /// When each of its iterations ended, from the moment that the jobs began.
+    pub(super) ends: Vec<Duration>,
     pub(super) start_delay: Duration,
     pub(super) stalled: Duration,
     pub(super) persistent: Bytes,
@@ -48,6 +50,7 @@ impl JobOutcome {
         Self {
             name,
             iterations: 0,
+            ends: Vec::new(),
             start_delay: Duration::ZERO,
             stalled: Duration::ZERO,
             persistent: Bytes::ZERO,
@@ -159,6 +162,7 @@ struct CallJson {
 struct JobJson<'o> {
     name: &'o str,
     iterations: u64,
+    iteration_ends_seconds: Vec<f64>,
     start_delay_seconds: f64,
     stall_seconds: f64,
     peak_bytes: u64,
@@ -179,6 +183,7 @@ impl<'o> Json<'o> {
         let job = |job: &'o JobOutcome| JobJson {
             name: &job.name,
             iterations: job.iterations,
+            iteration_ends_seconds: job.ends.iter().map(Duration::as_secs_f64).collect(),
             start_delay_seconds: job.start_delay.as_secs_f64(),
             stall_seconds: job.stalled.as_secs_f64(),
             peak_bytes: job.peak.value(),
