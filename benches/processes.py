@@ -6,7 +6,7 @@
 Each line is one set of jobs under one budget. A job's speed is its iterations a second, counted
 while all jobs run and each has done `--warm` iterations, over its own alone; what is printed is
 the sum, so that 1 is what the jobs make one after the other. Launches sleep as long as recorded,
-times `--time-scale`; every block is filled and checked, which takes the processor's time.
+times `--scale-time`; every block is filled and checked, which takes the processor's time.
 """
 
 import argparse
@@ -19,7 +19,7 @@ JOBS = ["resnet110-cifar", "gcn", "mobilenet_v2", "dlrm"]
 
 def replay(options: argparse.Namespace, jobs: list[str], *more: str) -> dict:
     command = [options.zico, "replay", *jobs, "--json", *more]
-    command += ["--time-scale", str(options.time_scale), "-n", str(options.iterations)]
+    command += ["--scale-time", str(options.scale_time), "-n", str(options.iterations)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--jobs", default="2,4", help="numbers of jobs")
     parser.add_argument("--shares", default="1,0.5,0.25", help="budgets, as -b f=")
     parser.add_argument("--names", default=",".join(JOBS[:2]), help="recorded jobs, in turns")
-    parser.add_argument("--time-scale", type=float, default=1.0)
+    parser.add_argument("--scale-time", type=float, default=1.0)
     parser.add_argument("-n", "--iterations", type=int, default=12)
     parser.add_argument("--warm", type=int, default=3)
     options = parser.parse_args()

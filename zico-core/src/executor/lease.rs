@@ -27,12 +27,12 @@ impl<D: Device> Shared<D> {
             Ok(order) => order,
             Err(refused) => self.ask_again(job, want, refused).map_err(refusal)?,
         };
-        if self.carry_out(job, want.zone, &order)? {
+        if order.is_empty() || self.carry_out(job, want.zone, &order)? {
             return Ok(());
         }
         // There is another broker since, which has to be asked.
         let order = self.ask_for(job, want, true).map_err(refusal)?;
-        match self.carry_out(job, want.zone, &order)? {
+        match order.is_empty() || self.carry_out(job, want.zone, &order)? {
             true => Ok(()),
             false => Err(AllocError::Broker(BrokerError::Unreachable)),
         }
@@ -59,9 +59,6 @@ impl<D: Device> Shared<D> {
         zone: Zone,
         order: &WorkOrder,
     ) -> Result<bool, AllocError<D::Error>> {
-        if order.is_empty() {
-            return Ok(true);
-        }
         let mut done = Done::default();
         let result = self
             .fetch(order)
