@@ -12,15 +12,16 @@ use crate::types::JobKey;
 use crate::types::want::Growth;
 
 /// How much a job is to blame where nothing can go on: whoever is most is told that there is no
-/// memory.
+/// memory. Of two of one kind that is the one of more regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::ledger) enum Blame {
     /// It keeps within what is expected of it.
     Keeps,
-    /// Nobody knows what is to be expected of it.
-    Unknown,
-    /// It asks for more than its iterations have taken.
-    Exceeds,
+    /// Nobody knows what is to be expected of it. What it holds that is not known to persist, with
+    /// what it asks for.
+    Unknown(u32),
+    /// It asks for more than its iterations have taken: by so much.
+    Exceeds(u32),
 }
 
 /// What the banker's test looks at of a job, if it were to hold what is asked for as well. In
@@ -142,20 +143,26 @@ impl Account {
 
     /// Whether it holds something that only its running on shows to be needed or not.
     pub(in crate::ledger) fn holds_leftovers(&self) -> bool {
-        self.ephemeral() > 0 || self.first_wave.guessed().min(self.persistent()) > 0
+        self.ephemeral() > 0 || self.guessed() > 0
+    }
+
+    /// What of that it holds as persistent by guess only.
+    fn guessed(&self) -> u32 {
+        self.first_wave.guessed().min(self.persistent())
     }
 
     /// How much it is to blame where nothing can go on.
     pub(in crate::ledger) fn blame(&self) -> Blame {
         let asked = self.stall.map_or(0, |stall| stall.asked);
         let wanted = self.ephemeral().saturating_add(asked);
+        let unknown = || Blame::Unknown(wanted.saturating_add(self.guessed()));
         match self.phase {
             Phase::Running(_) => match self.ahead() {
-                Some(ahead) if wanted > ahead => Blame::Exceeds,
+                Some(ahead) if wanted > ahead => Blame::Exceeds(wanted - ahead),
                 Some(_) => Blame::Keeps,
-                None => Blame::Unknown,
+                None => unknown(),
             },
-            Phase::Idle if self.stall.is_some() => Blame::Unknown,
+            Phase::Idle if self.stall.is_some() => unknown(),
             _ => Blame::Keeps,
         }
     }

@@ -102,3 +102,25 @@ fn a_first_wave_is_no_claim_for_ever() {
     assert!(!books.ledger.accounts[&one].first_wave.is_under_way());
     assert_eq!(books.ledger.accounts[&one].kept(), 4, "what it holds, it keeps");
 }
+
+/// Neither has shown what its iterations take: it is not the first to ask that is told, but the one
+/// that takes more.
+#[test]
+fn of_two_of_whom_nothing_is_known_the_larger_is_told() {
+    for larger_first in [true, false] {
+        let mut books = Books::new(8);
+        let (one, two) = (books.join("a"), books.join("b"));
+        books.lease(one, Zone::Iteration, &[0, 1, 2, 3, 4]);
+        books.lease(two, Zone::Iteration, &[0, 1]);
+        books.start(one);
+        books.start(two);
+        let large = |books: &mut Books| last(books, one, Zone::Iteration, &[5, 6]);
+        let small = |books: &mut Books| last(books, two, Zone::Iteration, &[2, 3]);
+        if larger_first {
+            assert!(matches!(large(&mut books), Err(Denied::Busy(_))), "the other may go on");
+        }
+        assert!(matches!(small(&mut books), Err(Denied::Busy(_))), "not it");
+        assert!(matches!(small(&mut books), Err(Denied::Busy(_))), "and not if it asks again");
+        assert!(matches!(large(&mut books), Err(Denied::Never(_))));
+    }
+}

@@ -114,7 +114,7 @@ pub enum AllocError<E> {
     /// Never, as things stand: the job would need more than the budget leaves beside what the
     /// others keep, or all jobs wait for each other, what is there serves none of them, and nobody
     /// is more to blame than this one: first who exceeds its profile, then of whom nothing is
-    /// known.
+    /// known; of two, who takes more.
     OutOfMemory(Box<OutOfMemory>),
     /// The job would hold more than it may, whatever the others do.
     BeyondCap {
