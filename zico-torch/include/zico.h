@@ -404,6 +404,21 @@ enum ZicoStatus zico_serve_cuda_while_used(const char *socket,
 enum ZicoStatus zico_broker_stats(const char *socket, struct ZicoPoolStats *stats);
 
 /**
+ * A table of the jobs of the broker that serves at `socket`, for people. As much as there is room
+ * for is written to `text`, with a zero at its end, and the length of all of it (without the zero)
+ * to `length`. ZICO_NO_BROKER if no broker serves there.
+ *
+ * # Safety
+ * `socket` is null, which is refused, or ends with a zero. `text` points to `capacity` bytes that
+ * may be written, or is null, and then only the length is said. `length` points to a number that
+ * may be written, or is null, which is refused.
+ */
+enum ZicoStatus zico_broker_report(const char *socket,
+                                   char *text,
+                                   uint64_t capacity,
+                                   uint64_t *length);
+
+/**
  * Makes a job the one for which `zico_malloc` allocates, on all threads that have none of their
  * own (`zico_use`). 0 is none.
  */

@@ -260,6 +260,40 @@ pub unsafe extern "C" fn zico_broker_stats(socket: *const c_char, stats: *mut Po
     })
 }
 
+/// A table of the jobs of the broker that serves at `socket`, for people. As much as there is room
+/// for is written to `text`, with a zero at its end, and the length of all of it (without the zero)
+/// to `length`. ZICO_NO_BROKER if no broker serves there.
+///
+/// # Safety
+/// `socket` is null, which is refused, or ends with a zero. `text` points to `capacity` bytes that
+/// may be written, or is null, and then only the length is said. `length` points to a number that
+/// may be written, or is null, which is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_broker_report(
+    socket: *const c_char,
+    text: *mut c_char,
+    capacity: u64,
+    length: *mut u64,
+) -> Status {
+    call(|| {
+        // SAFETY: as the caller has promised.
+        let socket = unsafe { path(socket) }?;
+        let observer = Observer::connect(&socket).map_err(no_broker)?;
+        let report = observer.snapshot().map_err(no_broker)?.to_string();
+        // SAFETY: as the caller has promised.
+        unsafe { give(length, report.len() as u64) }?;
+        let room = usize::try_from(capacity).unwrap_or(usize::MAX);
+        let Some(most) = room.checked_sub(1).filter(|_| !text.is_null()) else { return Ok(()) };
+        let written = report.len().min(most);
+        // SAFETY: not null, so the caller's, and less than the capacity.
+        unsafe {
+            text.cast::<u8>().copy_from_nonoverlapping(report.as_ptr(), written);
+            text.add(written).write(0);
+        }
+        Ok(())
+    })
+}
+
 fn no_broker(error: impl std::fmt::Display) -> Failure {
     Failure::new(Status::ZicoNoBroker, error)
 }

@@ -43,7 +43,7 @@ pub use abi::{
     zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
 pub use broker::{
-    zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_cuda,
+    zico_broker_report, zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_cuda,
     zico_serve_cuda_while_used, zico_serve_host, zico_serve_host_while_used,
 };
 pub use plug::{

@@ -82,6 +82,24 @@ def test_the_first_job_starts_a_broker_and_the_last_one_ends_it(socket: Path) ->
     gone(socket)
 
 
+def test_who_holds_what_is_shown(socket: Path) -> None:
+    def status() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "zico", "status", "--socket", socket]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    nobody = status()
+    assert nobody.returncode == 1 and "Traceback" not in nobody.stderr, nobody.stderr
+    assert nobody.stderr.startswith("zico: ") and str(socket) in nobody.stderr, nobody.stderr
+    names = [f"job-{'x' * 60}-{number}" for number in range(2)]
+    jobs = [holds(socket, "--budget", "256MiB", "--name", name) for name in names]
+    shown = status()
+    assert shown.returncode == 0, shown.stderr
+    for name in names:
+        assert any(line.startswith(name) and "16 MiB" in line for line in shown.stdout.splitlines()), shown.stdout
+    for job in jobs:
+        finish(job)
+
+
 def test_of_jobs_that_start_at_once_one_starts_the_broker(socket: Path) -> None:
     code = "import sys; print('runs', flush=True); sys.stdin.read()"
     command = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", str(socket), "--budget", "64MiB"]

@@ -1,4 +1,5 @@
-"""``python -m zico``: ``run`` starts a program whose PyTorch has its memory from zico, ``serve`` is the broker."""
+"""``python -m zico``: ``run`` starts a program whose PyTorch has its memory from zico, ``serve`` is the broker, and
+``status`` shows who holds what."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from zico import ZicoError, __version__, _broker, parse_bytes
 from zico._broker import default_socket
+from zico._native import native
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--budget", required=True, help="for all of them together: 8GiB")
     serve.add_argument("--socket", type=Path, help=f"where to listen ({default_socket()})")
     serve.add_argument("--device", default="cpu", help="whose memory: cpu, or cuda:0 (cpu)")
+    status = commands.add_parser("status", help="who holds how much of a broker's budget")
+    status.add_argument("--socket", type=Path, help=f"where the broker serves ({default_socket()})")
+    status.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("program", nargs=argparse.REMAINDER, help="-- python train.py ...")
     return parser
 
@@ -132,10 +137,18 @@ def _serve(arguments: argparse.Namespace) -> None:
         raise SystemExit(f"zico: {error}") from error
 
 
+def _status(arguments: argparse.Namespace) -> None:
+    socket = arguments.socket or default_socket(_gpu(arguments.device))
+    try:
+        print(native().broker_report(os.fsencode(socket)), end="")
+    except ZicoError as error:
+        raise SystemExit(f"zico: {error}") from error
+
+
 def main() -> None:
     """The program."""
     arguments = _parser().parse_args()
-    {"run": _run, "serve": _serve}[arguments.command](arguments)
+    {"run": _run, "serve": _serve, "status": _status}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ _CALLS = {
     "zico_serve_cuda_while_used": (c_char_p, c_uint32, c_uint64, c_int),
     "zico_serve_host_while_used": (c_char_p, c_uint64, c_int),
     "zico_broker_stats": (c_char_p, ctypes.POINTER(PoolStats)),
+    "zico_broker_report": (c_char_p, c_char_p, c_uint64, ctypes.POINTER(c_uint64)),
     "zico_close": (c_uint64,),
     "zico_set_budget": (c_uint64, c_uint64),
     "zico_trim": (c_uint64,),
@@ -133,6 +134,17 @@ class Native:
         stats = PoolStats()
         self.call("zico_broker_stats", socket, ctypes.byref(stats))
         return {name: getattr(stats, name) for name in _POOL_STATS}
+
+    def broker_report(self, socket: bytes) -> str:
+        """A table of the jobs of the broker at a socket."""
+        length, capacity = c_uint64(0), 1 << 14
+        while True:
+            text = ctypes.create_string_buffer(capacity)
+            self.call("zico_broker_report", socket, text, capacity, ctypes.byref(length))
+            if length.value < capacity:
+                return text.value.decode(errors="replace")
+            # More jobs than there was room for.
+            capacity = 2 * length.value
 
     def job_stats(self, job: int) -> dict[str, int]:
         """What a job has done."""
