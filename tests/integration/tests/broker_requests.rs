@@ -47,7 +47,7 @@ fn request(rng: &mut Rng) -> Request {
         }
         9..16 => {
             let told =
-                [Told::ByTheJob, Told::Learned, Told::Guessed { wave: true }][rng.usize(..Lifetime::ALL.len())];
+                [Told::ByTheJob, Told::Learned, Told::Guessed { wave: true }][rng.usize(..3)];
             let (lifetime, pages) = (lifetime(rng), pages(rng));
             let (planned, last) = (rng.bool(), rng.bool());
             Request::Lease(Lease { lifetime, pages, planned, asked: mebibytes, told, last })

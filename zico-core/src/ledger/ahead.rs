@@ -2,8 +2,9 @@
 //!
 //! For whom a question costs more than its answer: a job whose books are at a broker. It gets only
 //! what is mapped at its pages already and is nobody's, or its own that the device has yet to pass;
-//! no more than its profile says that it will hold; and nothing while anybody waits. What it does
-//! not come to use it gives back.
+//! no more than its profile says that it will hold; and nothing while anybody waits, or unless the
+//! peaks of all jobs fit side by side: where jobs share, who has what when is decided as in one
+//! process. What it does not come to use it gives back.
 
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ use crate::types::zone::Zone;
 
 impl Ledger {
     /// Leases pages of an iteration's arena that the job's iterations have used at this time or a
-    /// little later, first those after `after`. Which. O(1).
+    /// little later, first those after `after`. Which. O(jobs log jobs), as any lease.
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
         let mut backings = self.about_to_be_used(job, after);
         backings.truncate(self.may_take_ahead(job) as usize);
@@ -38,11 +39,16 @@ impl Ledger {
     }
 
     /// How many regions more its profile says that the running iteration will hold at a time. None
-    /// while anybody waits.
+    /// that another job may come to miss.
     fn may_take_ahead(&self, job: JobKey) -> u32 {
         let Some(account) = self.accounts.get(&job) else { return 0 };
         let promised = account.promised().filter(|_| account.is_running() && !self.has_waiting());
-        promised.map_or(0, |promised| promised.saturating_sub(account.ephemeral()))
+        let Some(promised) = promised else { return 0 };
+        let peaks = self.accounts.values().map(|account| account.charged().max(account.comes_to()));
+        if peaks.fold(0, u32::saturating_add) > self.limit {
+            return 0;
+        }
+        promised.saturating_sub(account.ephemeral())
     }
 
     fn about_to_be_used(&self, job: JobKey, after: u64) -> Vec<Backing> {

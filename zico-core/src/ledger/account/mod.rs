@@ -267,6 +267,12 @@ impl Account {
         self.predictor.promised(self.progress()).filter(|_| self.iterations > 1)
     }
 
+    /// The most that an iteration of it holds, as far as is known, what persists included. What a
+    /// running one comes to hold of which nothing is known is whatever there is.
+    pub(super) fn comes_to(&self) -> u32 {
+        self.largest().unwrap_or(if self.is_running() { u32::MAX } else { 0 })
+    }
+
     /// Notes by how much the running iteration, which has leased something, exceeds its promise.
     /// What the first iteration has shown promises nothing yet: it is the one that makes what
     /// persists.
