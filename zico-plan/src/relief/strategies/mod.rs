@@ -1,10 +1,15 @@
 //! Planners by name.
 
+mod autoswap;
+mod capuchin;
+mod dtr;
+
 use alloc::vec::Vec;
 
-use super::autoswap::{self, Score};
-use super::dtr::{self, Heuristic};
-use super::{Found, Graph, Link, Relief, Step, capuchin, joint, sequence, simulate};
+use autoswap::Score;
+use dtr::Heuristic;
+
+use crate::relief::{Found, Graph, Link, Relief, Step, joint, sequence, simulate};
 
 /// A way to fit below what an iteration keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +39,9 @@ pub enum Strategy {
     DtrLru,
     /// DTR's machinery, largest first.
     DtrSize,
-    /// Ours, recomputation alone: [`Recompute`](super::Recompute).
+    /// Ours, recomputation alone: [`Recompute`](crate::relief::Recompute).
     Recompute,
-    /// Ours, with the link: [`joint`](super::joint()).
+    /// Ours, with the link: [`joint`](crate::relief::joint()).
     Zico,
 }
 
@@ -103,7 +108,7 @@ impl Strategy {
         let swaps = |score| {
             let moves = autoswap::moves(graph, link, budget, score);
             let relief = Relief::with_moves(graph, moves);
-            let timeline = super::timeline::Timeline::new(&relief.problem, budget);
+            let timeline = crate::relief::timeline::Timeline::new(&relief.problem, budget);
             sequence::with_drops(graph, &sequence::steps(&timeline, &relief.moves))
         };
         let steps = match self {

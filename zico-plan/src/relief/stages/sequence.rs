@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::swap::Move;
-use super::timeline::Timeline;
-use super::{Graph, Step};
+use crate::relief::swap::Move;
+use crate::relief::timeline::Timeline;
+use crate::relief::{Graph, Step};
 
 /// The runs of a timeline in order, and the moves between them: each comes back before what runs
 /// again in a stage, and leaves after the operation that used it.
-pub(super) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
+pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
     let units = &timeline.problem.units;
     let count = units.iter().map(|unit| unit.operations.len()).sum();
     let mut out = alloc::vec![Vec::new(); count];
@@ -38,7 +38,7 @@ pub(super) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
 
 /// Steps in this order, and drops: of each storage after its last use before it is made anew.
 /// O(reads).
-pub(super) fn with_drops(graph: &Graph, all: &[Step]) -> Vec<Step> {
+pub(in crate::relief) fn with_drops(graph: &Graph, all: &[Step]) -> Vec<Step> {
     let mut needed: Vec<bool> = graph.storages.iter().map(|storage| storage.kept).collect();
     let mut steps = Vec::with_capacity(3 * all.len());
     for &step in all.iter().rev() {

@@ -3,8 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::swap::{self, Gap, Move};
-use super::{Found, Graph, Link, Relief, simulate};
+use crate::relief::swap::{self, Gap, Move};
+use crate::relief::{Found, Graph, Link, Relief, simulate};
 
 /// Storages smaller than the largest by this factor are not worth a transfer.
 const SMALL: u64 = 1 << 10;
@@ -14,7 +14,8 @@ const SMALL: u64 = 1 << 10;
 ///
 /// Transfers that end before anything waits for them cost nothing, so the link is filled with those
 /// first that free most in places over the budget: by place and byte, or by what the bytes would
-/// take to be made again. What is left over the budget is for [`Recompute`](super::Recompute).
+/// take to be made again. What is left over the budget is for
+/// [`Recompute`](crate::relief::Recompute).
 /// Where operations run again, there is more time for transfers: then both are planned once more on
 /// the longer timeline. The best of all that by the simulator counts, recomputation alone among it.
 /// `None` where none fits. Each of the five plannings takes so much work after its first plan.

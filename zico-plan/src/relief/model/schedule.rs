@@ -4,7 +4,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Fault, Graph, Refusal};
+use crate::relief::{Encoding, Fault, Graph, Refusal};
 
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -300,7 +300,7 @@ impl<'a> Device<'a> {
         Ok(Span { start, end })
     }
 
-    fn encoding(&self, storage: u32) -> Result<super::Encoding, Fault> {
+    fn encoding(&self, storage: u32) -> Result<Encoding, Fault> {
         self.graph.storages[storage as usize].encoding.ok_or(Fault::Unknown)
     }
 
