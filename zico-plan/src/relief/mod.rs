@@ -59,7 +59,7 @@ pub use model::kind::Kind;
 pub use ours::joint::joint;
 pub use ours::recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};
-pub use strategies::Strategy;
+pub use strategies::{Gist, Strategy};
 
 #[cfg(test)]
 mod tests;

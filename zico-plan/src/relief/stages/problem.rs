@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::relief::Graph;
-use crate::relief::swap::{Gap, Move};
+use crate::relief::swap::{Gap, Move, Way};
 
 /// Operations that run as one, in one stage; unit 0 stands for what was there before and runs
 /// nothing.
@@ -24,6 +24,8 @@ pub(in crate::relief) struct Unit {
 /// A storage with one version that counts, which may come and go.
 #[derive(Debug)]
 pub(in crate::relief) struct Item {
+    /// Its storage.
+    pub(in crate::relief) storage: u32,
     pub(in crate::relief) bytes: i64,
     pub(in crate::relief) writer: u32,
     pub(in crate::relief) readers: Vec<u32>,
@@ -88,7 +90,8 @@ impl Problem {
             let end =
                 storage.released.max(graph.last[at]).map_or(0, |last| kinds.unit[last as usize]);
             let (kept, readers) = (storage.kept, Vec::new());
-            items.push(Item { bytes, writer, readers, kept, released: end });
+            let Ok(name) = u32::try_from(at) else { continue };
+            items.push(Item { storage: name, bytes, writer, readers, kept, released: end });
         }
         for (at, item) in (0..).zip(&items) {
             units[item.writer as usize].writes.push(at);
@@ -104,6 +107,16 @@ impl Problem {
     pub(in crate::relief) fn place(&self, gap: &Gap) -> Option<(u32, u32)> {
         let item = self.item[gap.storage as usize]?;
         Some((self.unit_of[gap.before as usize], self.items[item as usize].writer))
+    }
+
+    /// The item that a storage is, if it is one.
+    pub(in crate::relief) fn item(&self, storage: u32) -> Option<u32> {
+        self.item.get(storage as usize).copied().flatten()
+    }
+
+    /// The stage of an operation.
+    pub(in crate::relief) fn stage(&self, operation: u32) -> Option<u32> {
+        self.unit_of.get(operation as usize).copied()
     }
 
     /// The time of each unit once.
@@ -225,12 +238,19 @@ fn base(graph: &Graph, kinds: &Kinds, units: usize, moves: &[Move]) -> Vec<i64> 
         }
     }
     for one in moves {
-        let bytes = i64::try_from(graph.storages[one.storage as usize].bytes).unwrap_or(i64::MAX);
+        let known = &graph.storages[one.storage as usize];
+        let bytes = i64::try_from(known.bytes).unwrap_or(i64::MAX);
         // It comes back before what runs again in the stage.
         let (from, to) = (kinds.unit[one.gone as usize], kinds.unit[one.back as usize]);
         if from < to {
             change[2 * from as usize] -= bytes;
             change[2 * to as usize - 1] += bytes;
+        }
+        // Both forms are there while one is made of the other.
+        if let (Way::Encoded, Some(encoding)) = (one.way, known.encoding) {
+            let bytes = i64::try_from(encoding.bytes).unwrap_or(i64::MAX);
+            change[2 * kinds.unit[one.after as usize] as usize + 1] += bytes;
+            change[2 * to as usize] -= bytes;
         }
     }
     let mut now = 0;

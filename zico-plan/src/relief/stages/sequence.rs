@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::relief::swap::Move;
+use crate::relief::swap::{Move, Way};
 use crate::relief::timeline::Timeline;
 use crate::relief::{Graph, Step};
 
@@ -14,16 +14,22 @@ pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<S
     let mut out = alloc::vec![Vec::new(); count];
     let mut back = alloc::vec![Vec::new(); count];
     for one in moves {
-        out[one.after as usize].push(Step::Out(one.storage));
-        back[one.back as usize].push((one.before, one.storage));
+        let (leave, come) = match one.way {
+            Way::Link => (Step::Out(one.storage), Step::In(one.storage)),
+            Way::Encoded => (Step::Encode(one.storage), Step::Decode(one.storage)),
+        };
+        out[one.after as usize].push(leave);
+        back[one.back as usize].push((one.before, one.storage, come));
     }
     // What is needed first comes first.
-    back.iter_mut().for_each(|all: &mut Vec<(u32, u32)>| all.sort_unstable());
+    back.iter_mut().for_each(|all: &mut Vec<(u32, u32, Step)>| {
+        all.sort_unstable_by_key(|one| (one.0, one.1));
+    });
     let mut all = Vec::new();
     for stage in 0..u32::try_from(units.len()).unwrap_or(u32::MAX) {
         let own = &units[stage as usize].operations;
         for &operation in own {
-            all.extend(back[operation as usize].iter().map(|&(_, storage)| Step::In(storage)));
+            all.extend(back[operation as usize].iter().map(|one| one.2));
         }
         for &unit in timeline.again(stage) {
             all.extend(units[unit as usize].operations.iter().map(|&run| Step::Run(run)));

@@ -14,7 +14,7 @@ pub(in crate::relief) struct Gap {
     pub(in crate::relief) before: u32,
 }
 
-/// A storage on the host: from when to when, in operations.
+/// A storage on the host, or encoded: from when to when, in operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::relief) struct Move {
     pub(in crate::relief) storage: u32,
@@ -24,13 +24,29 @@ pub(in crate::relief) struct Move {
     /// It begins to come back before this operation, and is needed by that one.
     pub(in crate::relief) back: u32,
     pub(in crate::relief) before: u32,
+    pub(in crate::relief) way: Way,
+}
+
+/// Where a storage is between two uses, when it is not on the device as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::relief) enum Way {
+    /// On the host.
+    Link,
+    /// On the device, encoded.
+    Encoded,
 }
 
 impl Gap {
     /// The move that comes back when it is needed: that waits for it.
     pub(in crate::relief) const fn late(&self) -> Move {
         let &Self { storage, after, before, .. } = self;
-        Move { storage, after, gone: before, back: before, before }
+        Move { storage, after, gone: before, back: before, before, way: Way::Link }
+    }
+
+    /// Encoded as soon as it is not in use, and decoded when it is needed.
+    pub(in crate::relief) const fn encoded(&self) -> Move {
+        let &Self { storage, after, before, .. } = self;
+        Move { storage, after, gone: after + 1, back: before, before, way: Way::Encoded }
     }
 }
 
@@ -96,7 +112,8 @@ pub(in crate::relief) fn place(
         let back = stage(times.partition_point(|&time| time <= start)).saturating_sub(1);
         if gone < back {
             let Gap { storage, after, before, .. } = gap;
-            moves[at] = Some(Move { storage, after, gone, back: back.min(before), before });
+            moves[at] =
+                Some(Move { storage, after, gone, back: back.min(before), before, way: Way::Link });
         }
     }
     moves

@@ -1,15 +1,30 @@
-//! Planners by name.
+//! Planners by name: ours, and those of the literature to compare with, each from its paper or its
+//! published code.
 
 mod autoswap;
 mod capuchin;
 mod dtr;
+mod echo;
+mod gist;
+mod griewank;
+mod knapsack;
+mod mixed;
+mod retain;
+mod rockmate;
+mod segments;
+mod superneurons;
+mod swapadvisor;
+mod vdnn;
 
 use alloc::vec::Vec;
 
 use autoswap::Score;
 use dtr::Heuristic;
+use segments::Rule;
 
-use crate::relief::{Found, Graph, Link, Relief, Step, joint, sequence, simulate};
+pub use gist::Gist;
+
+use crate::relief::{Found, Graph, Link, Relief, Step, joint, sequence, simulate, timeline};
 
 /// A way to fit below what an iteration keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +42,38 @@ pub enum Strategy {
     AutoSwapSwdoa,
     /// `AutoSwap` by the sum of ranks.
     AutoSwap,
+    /// vDNN, all layers (Rhu et al., MICRO 2016).
+    VdnnAll,
+    /// vDNN, convolutions.
+    VdnnConv,
+    /// `SuperNeurons`: liveness and the tensor pool (Wang et al., `PPoPP` 2018).
+    SuperNeuronsPool,
+    /// `SuperNeurons` with cost-aware recomputation.
+    SuperNeurons,
     /// Capuchin (Peng et al., ASPLOS 2020).
     Capuchin,
+    /// `SwapAdvisor` (Huang, Jin and Li, ASPLOS 2020).
+    SwapAdvisor,
+    /// Checkpoints at every sqrt(n)th operation (Chen et al., arXiv 1604.06174).
+    ChenSqrt,
+    /// Checkpoints whenever so many bytes have been made.
+    ChenGreedy,
+    /// Checkpoints at every sqrt(n)th articulation point (Jain et al., `MLSys` 2020).
+    ApSqrt,
+    /// Checkpoints at articulation points, whenever so many bytes have been made.
+    ApGreedy,
+    /// REVOLVE over articulation points (Griewank and Walther, ACM TOMS 2000).
+    Griewank,
+    /// `PyTorch`'s activation memory budget: a knapsack over saved activations.
+    Knapsack,
+    /// Echo: cheap operations again, their own footprint counted (Zheng et al., ISCA 2020).
+    Echo,
+    /// Rockmate's cheap rule: by half of the time of a transfer (Zhao et al., ICML 2023).
+    RockmateCheap,
+    /// Gist, without loss (Jain et al., ISCA 2018): where storages have encodings.
+    Gist,
+    /// Gist with what changes the contents too.
+    GistLossy,
     /// DTR with the exact evicted neighbourhood (Kirisame et al., ICLR 2021).
     Dtr,
     /// DTR with the neighbourhood by union-find.
@@ -41,20 +86,35 @@ pub enum Strategy {
     DtrSize,
     /// Ours, recomputation alone: [`Recompute`](crate::relief::Recompute).
     Recompute,
-    /// Ours, with the link: [`joint`](crate::relief::joint()).
+    /// Ours, with the link and encodings: [`joint`](crate::relief::joint()).
     Zico,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 29] = [
         Self::Liveness,
         Self::AutoSwapDoa,
         Self::AutoSwapAoa,
         Self::AutoSwapWdoa,
         Self::AutoSwapSwdoa,
         Self::AutoSwap,
+        Self::VdnnAll,
+        Self::VdnnConv,
+        Self::SuperNeuronsPool,
+        Self::SuperNeurons,
         Self::Capuchin,
+        Self::SwapAdvisor,
+        Self::ChenSqrt,
+        Self::ChenGreedy,
+        Self::ApSqrt,
+        Self::ApGreedy,
+        Self::Griewank,
+        Self::Knapsack,
+        Self::Echo,
+        Self::RockmateCheap,
+        Self::Gist,
+        Self::GistLossy,
         Self::Dtr,
         Self::DtrEq,
         Self::DtrLocal,
@@ -74,7 +134,22 @@ impl Strategy {
             Self::AutoSwapWdoa => "autoswap-wdoa",
             Self::AutoSwapSwdoa => "autoswap-swdoa",
             Self::AutoSwap => "autoswap",
+            Self::VdnnAll => "vdnn-all",
+            Self::VdnnConv => "vdnn-conv",
+            Self::SuperNeuronsPool => "superneurons-pool",
+            Self::SuperNeurons => "superneurons",
             Self::Capuchin => "capuchin",
+            Self::SwapAdvisor => "swapadvisor",
+            Self::ChenSqrt => "chen-sqrt",
+            Self::ChenGreedy => "chen-greedy",
+            Self::ApSqrt => "ap-sqrt",
+            Self::ApGreedy => "ap-greedy",
+            Self::Griewank => "griewank",
+            Self::Knapsack => "knapsack",
+            Self::Echo => "echo",
+            Self::RockmateCheap => "rockmate-cheap",
+            Self::Gist => "gist",
+            Self::GistLossy => "gist-lossy",
             Self::Dtr => "dtr",
             Self::DtrEq => "dtr-eq",
             Self::DtrLocal => "dtr-local",
@@ -82,6 +157,62 @@ impl Strategy {
             Self::DtrSize => "dtr-size",
             Self::Recompute => "recompute",
             Self::Zico => "zico",
+        }
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Liveness => "Each storage leaves after its last use, and nothing else",
+            Self::AutoSwapDoa => {
+                "AutoSwap by the duration of absence (Zhang et al., arXiv 1903.06631)"
+            }
+            Self::AutoSwapAoa => "AutoSwap by the area of absence",
+            Self::AutoSwapWdoa => "AutoSwap by the weighted duration of absence",
+            Self::AutoSwapSwdoa => "AutoSwap by the submodular weighted duration of absence",
+            Self::AutoSwap => "AutoSwap by the sum of ranks",
+            Self::VdnnAll => "vDNN, all layers (Rhu et al., MICRO 2016)",
+            Self::VdnnConv => "vDNN, convolutions",
+            Self::SuperNeuronsPool => {
+                "SuperNeurons: liveness and the tensor pool (Wang et al., PPoPP 2018)"
+            }
+            Self::SuperNeurons => "SuperNeurons with cost-aware recomputation",
+            Self::Capuchin => "Capuchin (Peng et al., ASPLOS 2020)",
+            Self::SwapAdvisor => "SwapAdvisor (Huang, Jin and Li, ASPLOS 2020)",
+            Self::ChenSqrt => {
+                "Checkpoints at every sqrt(n)th operation (Chen et al., arXiv 1604.06174)"
+            }
+            Self::ChenGreedy => "Checkpoints whenever so many bytes have been made",
+            Self::ApSqrt => {
+                "Checkpoints at every sqrt(n)th articulation point (Jain et al., MLSys 2020)"
+            }
+            Self::ApGreedy => {
+                "Checkpoints at articulation points, whenever so many bytes have been made"
+            }
+            Self::Griewank => {
+                "REVOLVE over articulation points (Griewank and Walther, ACM TOMS 2000)"
+            }
+            Self::Knapsack => {
+                "PyTorch's activation memory budget: a knapsack over saved activations"
+            }
+            Self::Echo => {
+                "Echo: cheap operations again, their own footprint counted (Zheng et al., ISCA 2020)"
+            }
+            Self::RockmateCheap => {
+                "Rockmate's cheap rule: by half of the time of a transfer (Zhao et al., ICML 2023)"
+            }
+            Self::Gist => {
+                "Gist, without loss (Jain et al., ISCA 2018): where storages have encodings"
+            }
+            Self::GistLossy => "Gist with what changes the contents too",
+            Self::Dtr => "DTR with the exact evicted neighbourhood (Kirisame et al., ICLR 2021)",
+            Self::DtrEq => "DTR with the neighbourhood by union-find",
+            Self::DtrLocal => "DTR with its own cost only",
+            Self::DtrLru => "DTR's machinery, least recently used first",
+            Self::DtrSize => "DTR's machinery, largest first",
+            Self::Recompute => "Ours, recomputation alone",
+            Self::Zico => "Ours, with the link and encodings",
         }
     }
 
@@ -95,9 +226,21 @@ impl Strategy {
                 | Self::AutoSwapWdoa
                 | Self::AutoSwapSwdoa
                 | Self::AutoSwap
+                | Self::VdnnAll
+                | Self::VdnnConv
+                | Self::SuperNeuronsPool
+                | Self::SuperNeurons
                 | Self::Capuchin
+                | Self::SwapAdvisor
+                | Self::RockmateCheap
                 | Self::Zico
         )
+    }
+
+    /// Whether it may use encodings that change the contents.
+    #[must_use]
+    pub const fn lossy(self) -> bool {
+        matches!(self, Self::GistLossy)
     }
 
     /// The schedule that it comes to; `None` where that does not fit in the budget. Ours take so
@@ -108,7 +251,7 @@ impl Strategy {
         let swaps = |score| {
             let moves = autoswap::moves(graph, link, budget, score);
             let relief = Relief::with_moves(graph, moves);
-            let timeline = crate::relief::timeline::Timeline::new(&relief.problem, budget);
+            let timeline = timeline::Timeline::new(&relief.problem, budget);
             sequence::with_drops(graph, &sequence::steps(&timeline, &relief.moves))
         };
         let steps = match self {
@@ -121,7 +264,22 @@ impl Strategy {
             Self::AutoSwapWdoa => swaps(Score::Wdoa),
             Self::AutoSwapSwdoa => swaps(Score::Swdoa),
             Self::AutoSwap => swaps(Score::Combined),
+            Self::VdnnAll => vdnn::steps(graph, link, budget, false)?,
+            Self::VdnnConv => vdnn::steps(graph, link, budget, true)?,
+            Self::SuperNeuronsPool => superneurons::steps(graph, link, budget, false)?,
+            Self::SuperNeurons => superneurons::steps(graph, link, budget, true)?,
             Self::Capuchin => capuchin::steps(graph, link, budget),
+            Self::SwapAdvisor => swapadvisor::steps(graph, link, budget, work)?,
+            Self::ChenSqrt => segments::steps(graph, budget, Rule::Root)?,
+            Self::ChenGreedy => segments::steps(graph, budget, Rule::Greedy)?,
+            Self::ApSqrt => segments::steps(graph, budget, Rule::RootArticulated)?,
+            Self::ApGreedy => segments::steps(graph, budget, Rule::GreedyArticulated)?,
+            Self::Griewank => griewank::steps(graph, budget)?,
+            Self::Knapsack => knapsack::steps(graph, budget)?,
+            Self::Echo => echo::steps(graph, budget)?,
+            Self::RockmateCheap => rockmate::steps(graph, link, budget)?,
+            Self::Gist => gist::steps(graph, link, budget, false)?,
+            Self::GistLossy => gist::steps(graph, link, budget, true)?,
             Self::Dtr => online(graph, budget, Heuristic::Full)?,
             Self::DtrEq => online(graph, budget, Heuristic::Eq)?,
             Self::DtrLocal => online(graph, budget, Heuristic::Local)?,
