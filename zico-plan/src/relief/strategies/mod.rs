@@ -24,7 +24,9 @@ use segments::Rule;
 
 pub use gist::Gist;
 
-use crate::relief::{Found, Graph, Link, Relief, Step, joint, sequence, simulate, timeline};
+use crate::relief::{
+    Found, Graph, Link, Relief, Step, Terms, joint_within, sequence, simulate, timeline,
+};
 
 /// A way to fit below what an iteration keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,11 +90,13 @@ pub enum Strategy {
     Recompute,
     /// Ours, with the link and encodings: [`joint`](crate::relief::joint()).
     Zico,
+    /// The same with encodings that change the contents too.
+    ZicoLossy,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Liveness,
         Self::AutoSwapDoa,
         Self::AutoSwapAoa,
@@ -122,6 +126,7 @@ impl Strategy {
         Self::DtrSize,
         Self::Recompute,
         Self::Zico,
+        Self::ZicoLossy,
     ];
 
     /// Its name in commands and reports.
@@ -157,6 +162,7 @@ impl Strategy {
             Self::DtrSize => "dtr-size",
             Self::Recompute => "recompute",
             Self::Zico => "zico",
+            Self::ZicoLossy => "zico-lossy",
         }
     }
 
@@ -213,6 +219,7 @@ impl Strategy {
             Self::DtrSize => "DTR's machinery, largest first",
             Self::Recompute => "Ours, recomputation alone",
             Self::Zico => "Ours, with the link and encodings",
+            Self::ZicoLossy => "The same with encodings that change the contents too",
         }
     }
 
@@ -234,13 +241,14 @@ impl Strategy {
                 | Self::SwapAdvisor
                 | Self::RockmateCheap
                 | Self::Zico
+                | Self::ZicoLossy
         )
     }
 
     /// Whether it may use encodings that change the contents.
     #[must_use]
     pub const fn lossy(self) -> bool {
-        matches!(self, Self::GistLossy)
+        matches!(self, Self::GistLossy | Self::ZicoLossy)
     }
 
     /// The schedule that it comes to; `None` where that does not fit in the budget. Ours take so
@@ -289,7 +297,10 @@ impl Strategy {
                 let relief = Relief::new(graph);
                 return Some(relief.recompute(budget).run(work)).filter(|found| found.feasible);
             }
-            Self::Zico => return joint(graph, link, budget, work),
+            Self::Zico | Self::ZicoLossy => {
+                let terms = Terms { budget, lossy: self.lossy() };
+                return joint_within(graph, link, terms, work);
+            }
         };
         let nanos = simulate(graph, link, &steps, budget).ok()?.nanos;
         Some(Found { steps, feasible: true, nanos, work: 0 })

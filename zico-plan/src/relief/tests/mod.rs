@@ -1,5 +1,9 @@
 //! Random graphs, schedules that are broken on purpose, and small cases.
 
+mod addresses;
+mod exact;
+mod published;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
