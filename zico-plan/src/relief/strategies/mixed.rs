@@ -134,5 +134,5 @@ pub(in crate::relief) fn fewest(
 ) -> Option<Vec<Step>> {
     let step = count.div_ceil(32).max(1);
     let mut tried = (0..count).step_by(step).chain([count]);
-    tried.find_map(|first| choice(first)).map(|found| found.1)
+    tried.find_map(&mut choice).map(|found| found.1)
 }

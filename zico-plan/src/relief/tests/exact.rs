@@ -55,11 +55,11 @@ fn checkmate(graph: &Graph, budget: u64) -> Option<u64> {
             }
         }
     }
+    let places: Vec<(usize, usize)> =
+        (0..count).flat_map(|stage| (0..=stage).map(move |at| (stage, at))).collect();
     let mut cost = Expression::from(0);
-    for stage in 0..count {
-        for at in 0..=stage {
-            cost += graph.operations()[at].nanos as f64 * runs[stage][at];
-        }
+    for &(stage, at) in &places {
+        cost += graph.operations()[at].nanos as f64 * runs[stage][at];
     }
     let mut model = all.minimise(cost).using(microlp);
     for stage in 0..count {
@@ -100,11 +100,9 @@ fn checkmate(graph: &Graph, budget: u64) -> Option<u64> {
     }
     let solution = model.solve().ok()?;
     let mut sum = 0;
-    for stage in 0..count {
-        for at in 0..=stage {
-            let nanos = graph.operations()[at].nanos;
-            sum += if solution.value(runs[stage][at]) > 0.5 { nanos } else { 0 };
-        }
+    for &(stage, at) in &places {
+        let nanos = graph.operations()[at].nanos;
+        sum += if solution.value(runs[stage][at]) > 0.5 { nanos } else { 0 };
     }
     Some(sum)
 }
