@@ -99,7 +99,8 @@ pub struct Outcome {
 /// # Errors
 /// A step names something that there is not ([`Fault::Unknown`]), uses what is not on the device
 /// ([`Fault::Absent`]), makes what is ([`Fault::Present`]), or finds no room
-/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](super::check()) to say.
+/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](crate::relief::check()) to
+/// say.
 pub fn simulate(
     graph: &Graph,
     link: &Link,
