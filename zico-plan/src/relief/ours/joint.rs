@@ -18,17 +18,18 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
     joint_within(graph, link, Terms { budget, lossy: false }, work)
 }
 
-/// Plans what moves, what is encoded and what runs again so that an iteration fits in a budget in as
-/// little time as can be. `None` where nothing that it tries fits.
+/// Plans what moves, what is encoded and what runs again so that an iteration fits in a budget in
+/// as little time as can be. `None` where nothing that it tries fits.
 ///
 /// Transfers that end before anything waits for them cost nothing, so the link is filled with those
 /// first that free most in places over the budget: by place and byte, or by what the bytes would
-/// take to be made again. What is left over the budget is for [`Recompute`](crate::relief::Recompute).
-/// Where operations run again, there is more time for transfers: then both are planned once more on
-/// the longer timeline. Encodings are tried beside that, those first that free most for their time;
-/// and transfers that something waits for. From the best of all that, by the simulator, a local
-/// search changes the choice of one gap or of a few at a time, each time with recomputation planned
-/// anew for what is left over the budget. Deterministic.
+/// take to be made again. What is left over the budget is for
+/// [`Recompute`](crate::relief::Recompute). Where operations run again, there is more time for
+/// transfers: then both are planned once more on the longer timeline. Encodings are tried beside
+/// that, those first that free most for their time; and transfers that something waits for. From
+/// the best of all that, by the simulator, a local search changes the choice of one gap or of a few
+/// at a time, each time with recomputation planned anew for what is left over the budget.
+/// Deterministic.
 ///
 /// The first plans take what they take; `work` is for each of the first plannings of recomputation,
 /// and four times as much for the local search.

@@ -97,8 +97,8 @@ impl Chain {
         self.ranges
     }
 
-    /// Turns back the points from one position up to another with so many places, the first of which
-    /// is taken by what lies at `from`. It begins at a stage.
+    /// Turns back the points from one position up to another with so many places, the first of
+    /// which is taken by what lies at `from`. It begins at a stage.
     fn part(&mut self, from: usize, to: usize, places: usize, stage: u32) {
         if from >= to {
             return;

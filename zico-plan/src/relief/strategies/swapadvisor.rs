@@ -1,10 +1,10 @@
-//! `SwapAdvisor` (Huang, Jin and Li, ASPLOS 2020): a genetic algorithm over the order of operations,
-//! with each individual's swaps planned and its time simulated.
+//! `SwapAdvisor` (Huang, Jin and Li, ASPLOS 2020): a genetic algorithm over the order of
+//! operations, with each individual's swaps planned and its time simulated.
 //!
 //! An individual is a key for each operation; operations run in the order of their keys as far as
-//! data allow. On shortage what is used last from then on goes to the host (Belady's rule), as early
-//! as it can; it comes back as early as memory allows. There the pools of size classes are in the
-//! genome too; here memory is counted in bytes, so there are none.
+//! data allow. On shortage what is used last from then on goes to the host (Belady's rule), as
+//! early as it can; it comes back as early as memory allows. There the pools of size classes are in
+//! the genome too; here memory is counted in bytes, so there are none.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
 //! vDNN (Rhu et al., MICRO 2016): what the layers of the forward pass read goes to the host after
-//! its last use there, of all layers or of convolutions alone, whatever the budget; it is prefetched
-//! when the backward pass begins with the convolution before the layer that reads it.
+//! its last use there, of all layers or of convolutions alone, whatever the budget; it is
+//! prefetched when the backward pass begins with the convolution before the layer that reads it.
 //!
 //! There the next layer waits until an offload has ended. Here it waits if it needs the memory.
 

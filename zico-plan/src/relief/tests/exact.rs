@@ -1,5 +1,5 @@
-//! Small cases beside what is exact: Checkmate's integer program (Jain et al., `MLSys` 2020), and the
-//! shortest way through all states of a device.
+//! Small cases beside what is exact: Checkmate's integer program (Jain et al., `MLSys` 2020), and
+//! the shortest way through all states of a device.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
