@@ -56,8 +56,17 @@ Strategies:
   capuchin        Capuchin: swap what is hidden, then recompute what frees most per second
   dtr             DTR: evict on shortage by cost with the evicted neighbourhood, size and staleness; also
                   dtr-eq, dtr-local, dtr-lru, dtr-size
+  vdnn-all        vDNN: what layers read to the host, back one layer ahead; vdnn-conv of convolutions alone
+  superneurons    SuperNeurons: convolutions' outputs to the host, what is cheap again; superneurons-pool without
+  swapadvisor     SwapAdvisor: an order of operations by a genetic algorithm, swaps by next use
+  chen-sqrt       checkpoints at every sqrt(n)th operation; chen-greedy whenever so many bytes are made;
+                  ap-sqrt and ap-greedy at articulation points alone; griewank binomially at those
+  knapsack        PyTorch's memory budget: keep what takes most time to make again for its bytes
+  echo            Echo: what is cheap again, where its own footprint leaves a gain
+  rockmate-cheap  Rockmate's cheap rule: again if in less than half of a transfer, or else to the host
+  gist            Gist: encoded between the passes, where storages have encodings; gist-lossy with loss
   recompute       ours, recomputation alone
-  zico            ours, recomputation and the link together
+  zico            ours, recomputation, the link and encodings together; zico-lossy with loss
 
 Examples:
   zico relief resnet50.json --budget p=0.5                every planner at half of the peak

@@ -72,7 +72,7 @@ fn row(graph: &Graph, args: &Args, budget: u64, strategy: Strategy) -> Row {
     let before = Instant::now();
     let found = strategy.plan(graph, link, budget, args.work);
     let plan_seconds = before.elapsed().as_secs_f64();
-    let bound = lower_bound(graph, strategy.moves().then_some(link), false, budget);
+    let bound = lower_bound(graph, strategy.moves().then_some(link), true, budget);
     let mut row = Row {
         strategy: strategy.name(),
         budget_bytes: budget,
@@ -90,7 +90,7 @@ fn row(graph: &Graph, args: &Args, budget: u64, strategy: Strategy) -> Row {
         Some((found.steps, outcome))
     });
     if let Some((steps, outcome)) = outcome {
-        let terms = Terms { budget, lossy: false };
+        let terms = Terms { budget, lossy: strategy.lossy() };
         let checked = check(graph, link, &steps, &outcome.spans, terms);
         row.feasible = true;
         row.checked = checked == Ok(outcome.peak);

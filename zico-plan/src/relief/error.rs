@@ -97,8 +97,8 @@ pub enum Fault {
         /// The bytes that would be in use.
         bytes: u64,
     },
-    /// A step takes place before what it uses is there, while its channel is busy, while something else
-    /// uses what it takes away, or for another time than it has to.
+    /// A step takes place before what it uses is there, while its channel is busy, while something
+    /// else uses what it takes away, or for another time than it has to.
     Untimely,
     /// An operation never runs.
     Missing {

@@ -40,35 +40,28 @@
 //! # }
 //! ```
 
-mod ascent;
-mod autoswap;
-mod bound;
-mod capuchin;
-mod check;
-mod crowd;
-mod dtr;
 mod error;
-mod graph;
-mod improve;
-mod joint;
-mod problem;
+mod model;
+mod ours;
 mod random;
-mod recompute;
-mod schedule;
-mod search;
-mod sequence;
-mod strategy;
-mod swap;
-mod timeline;
+mod stages;
+mod strategies;
 
-pub use bound::lower_bound;
-pub use check::{Terms, check};
+use model::{graph, schedule};
+use ours::search;
+use stages::{crowd, problem, sequence, swap, timeline};
+
 pub use error::{Fault, GraphError, Refusal};
 pub use graph::{Encoding, Graph, Operation, Storage};
-pub use joint::joint;
-pub use recompute::{Found, Recompute, Relief};
+pub use model::bound::lower_bound;
+pub use model::check::{Terms, check};
+pub use model::kind::Kind;
+pub use ours::addresses::{Addresses, Placed, Residency, addresses, placed};
+pub use ours::curve::{Curve, Point, curve};
+pub use ours::joint::{joint, joint_within};
+pub use ours::recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};
-pub use strategy::Strategy;
+pub use strategies::{Gist, Strategy};
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,14 @@
 
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(in crate::relief) struct Random(u64);
 
 impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(in crate::relief) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(in crate::relief) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,18 +19,18 @@ impl Random {
 
     /// A number below `n`; 0 if that is 0.
     #[expect(clippy::cast_possible_truncation, reason = "below n")]
-    pub(super) const fn below(&mut self, n: usize) -> usize {
+    pub(in crate::relief) const fn below(&mut self, n: usize) -> usize {
         ((self.next() as u128 * n as u128) >> 64) as usize
     }
 
     /// Whether something of so many in 256 happens.
-    pub(super) const fn chance(&mut self, of_256: u64) -> bool {
+    pub(in crate::relief) const fn chance(&mut self, of_256: u64) -> bool {
         self.next() >> 56 < of_256
     }
 
     /// About the negative binary logarithm of a number that is uniform in (0, 1): linear between
     /// powers of two, off by 0.09 at most.
-    pub(super) fn exponential(&mut self) -> f64 {
+    pub(in crate::relief) fn exponential(&mut self) -> f64 {
         let bits = self.next() | 1;
         let zeros = bits.leading_zeros();
         let mantissa = (bits << zeros) as f64 / (1_u64 << 63) as f64;

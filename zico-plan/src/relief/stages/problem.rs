@@ -3,41 +3,46 @@
 
 use alloc::vec::Vec;
 
-use super::Graph;
-use super::swap::{Gap, Move};
+use crate::relief::Graph;
+use crate::relief::swap::{Gap, Move, Way};
 
 /// Operations that run as one, in one stage; unit 0 stands for what was there before and runs
 /// nothing.
 #[derive(Debug, Default)]
-pub(super) struct Unit {
-    pub(super) operations: Vec<u32>,
-    pub(super) reads: Vec<u32>,
-    pub(super) writes: Vec<u32>,
-    pub(super) cost: u64,
+pub(in crate::relief) struct Unit {
+    pub(in crate::relief) operations: Vec<u32>,
+    pub(in crate::relief) reads: Vec<u32>,
+    pub(in crate::relief) writes: Vec<u32>,
+    pub(in crate::relief) cost: u64,
     /// The last stage in which it can be run again; below its own, it cannot be at all.
-    pub(super) until: u32,
+    pub(in crate::relief) until: u32,
+    /// Stages in which it cannot, from the first of each pair to the last: what it reads is on the
+    /// host then.
+    pub(in crate::relief) barred: Vec<(u32, u32)>,
 }
 
 /// A storage with one version that counts, which may come and go.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) bytes: i64,
-    pub(super) writer: u32,
-    pub(super) readers: Vec<u32>,
+pub(in crate::relief) struct Item {
+    /// Its storage.
+    pub(in crate::relief) storage: u32,
+    pub(in crate::relief) bytes: i64,
+    pub(in crate::relief) writer: u32,
+    pub(in crate::relief) readers: Vec<u32>,
     /// Needed in the end.
-    pub(super) kept: bool,
+    pub(in crate::relief) kept: bool,
     /// The stage after which the recorded program has let go of it.
-    pub(super) released: u32,
+    pub(in crate::relief) released: u32,
 }
 
 /// Units in the recorded order, which is also the order of stages: in stage t some units run again,
 /// and then unit t runs for the first time.
 #[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) units: Vec<Unit>,
-    pub(super) items: Vec<Item>,
+pub(in crate::relief) struct Problem {
+    pub(in crate::relief) units: Vec<Unit>,
+    pub(in crate::relief) items: Vec<Item>,
     /// The bytes of all that never goes while in use, during each stage (even) and after it (odd).
-    pub(super) base: Vec<i64>,
+    pub(in crate::relief) base: Vec<i64>,
     /// The item of each storage, and the unit of each operation.
     item: Vec<Option<u32>>,
     unit_of: Vec<u32>,
@@ -47,29 +52,29 @@ pub(super) struct Problem {
 struct Kinds {
     item: Vec<Option<u32>>,
     unit: Vec<u32>,
-    /// The operation after which a storage goes to the host for the first time, if it does.
-    moved: Vec<Option<u32>>,
+    /// The stages in which a storage is on the host, or encoded.
+    moved: Vec<Vec<(u32, u32)>>,
 }
 
 impl Problem {
     /// O(sizes).
-    pub(super) fn new(graph: &Graph, moves: &[Move]) -> Self {
+    pub(in crate::relief) fn new(graph: &Graph, moves: &[Move]) -> Self {
         let mut units = fuse(graph);
         let mut unit = alloc::vec![0; graph.operations.len()];
         for (at, one) in (0..).zip(&units) {
             one.operations.iter().for_each(|&operation| unit[operation as usize] = at);
         }
         let mut items = Vec::new();
-        let mut moved = alloc::vec![None; graph.storages.len()];
+        let mut moved = alloc::vec![Vec::new(); graph.storages.len()];
         for one in moves {
-            let first = &mut moved[one.storage as usize];
-            *first = Some(first.map_or(one.after, |first: u32| first.min(one.after)));
+            let (after, back): (u32, u32) = (unit[one.after as usize], unit[one.back as usize]);
+            moved[one.storage as usize].push((after + 1, back.saturating_sub(1)));
         }
         let mut kinds = Kinds { item: alloc::vec![None; graph.storages.len()], unit, moved };
         for (at, storage) in graph.storages.iter().enumerate() {
             let writers = &graph.writers[at];
             let writer = match (writers.first(), writers.last()) {
-                _ if storage.alias.is_some() || kinds.moved[at].is_some() => continue,
+                _ if storage.alias.is_some() || !kinds.moved[at].is_empty() => continue,
                 (None, _) if storage.initial && !storage.kept && graph.last[at].is_some() => 0,
                 (Some(&first), Some(&last)) if !storage.initial => {
                     let (first, last) = (kinds.unit[first as usize], kinds.unit[last as usize]);
@@ -85,7 +90,8 @@ impl Problem {
             let end =
                 storage.released.max(graph.last[at]).map_or(0, |last| kinds.unit[last as usize]);
             let (kept, readers) = (storage.kept, Vec::new());
-            items.push(Item { bytes, writer, readers, kept, released: end });
+            let Ok(name) = u32::try_from(at) else { continue };
+            items.push(Item { storage: name, bytes, writer, readers, kept, released: end });
         }
         for (at, item) in (0..).zip(&items) {
             units[item.writer as usize].writes.push(at);
@@ -98,19 +104,29 @@ impl Problem {
     }
 
     /// The stage in which a gap ends, and the unit that makes the storage, if it is an item.
-    pub(super) fn place(&self, gap: &Gap) -> Option<(u32, u32)> {
+    pub(in crate::relief) fn place(&self, gap: &Gap) -> Option<(u32, u32)> {
         let item = self.item[gap.storage as usize]?;
         Some((self.unit_of[gap.before as usize], self.items[item as usize].writer))
     }
 
+    /// The item that a storage is, if it is one.
+    pub(in crate::relief) fn item(&self, storage: u32) -> Option<u32> {
+        self.item.get(storage as usize).copied().flatten()
+    }
+
+    /// The stage of an operation.
+    pub(in crate::relief) fn stage(&self, operation: u32) -> Option<u32> {
+        self.unit_of.get(operation as usize).copied()
+    }
+
     /// The time of each unit once.
-    pub(super) fn cost(&self) -> u64 {
+    pub(in crate::relief) fn cost(&self) -> u64 {
         self.units.iter().map(|unit| unit.cost).sum()
     }
 
     /// The bytes of a unit of memory: such that what is in use at once is about 2^23 units at most,
     /// and all items together less than 2^29.
-    pub(super) fn unit(&self) -> i64 {
+    pub(in crate::relief) fn unit(&self) -> i64 {
         let all: i64 = self.items.iter().map(|item| item.bytes).sum();
         let mut change = alloc::vec![0; self.base.len() + 1];
         for item in &self.items {
@@ -128,8 +144,10 @@ impl Problem {
     }
 
     /// Whether a unit can be run again in a stage.
-    pub(super) fn repeats(&self, unit: u32, stage: u32) -> bool {
-        unit < stage && self.units[unit as usize].until >= stage
+    pub(in crate::relief) fn repeats(&self, unit: u32, stage: u32) -> bool {
+        let unit_of = &self.units[unit as usize];
+        let away = |&(first, last): &(u32, u32)| (first..=last).contains(&stage);
+        unit < stage && unit_of.until >= stage && !unit_of.barred.iter().any(away)
     }
 }
 
@@ -175,6 +193,7 @@ fn connect(graph: &Graph, kinds: &Kinds, at: usize, units: &mut [Unit], items: &
                 Some(item) => unit.reads.push(item),
                 None => {
                     until = until.min(there_until(graph, kinds, storage, version));
+                    unit.barred.extend_from_slice(&kinds.moved[storage as usize]);
                 }
             }
         }
@@ -199,8 +218,7 @@ fn there_until(graph: &Graph, kinds: &Kinds, storage: u32, version: u32) -> u32 
     let next = graph.writers[storage as usize].get((version + first) as usize).copied();
     let last = graph.last[storage as usize].filter(|_| !known.kept);
     let end = |operation: u32| kinds.unit[operation as usize];
-    let moved = kinds.moved[storage as usize];
-    next.into_iter().chain(last).chain(moved).map(end).min().unwrap_or(u32::MAX)
+    next.into_iter().chain(last).map(end).min().unwrap_or(u32::MAX)
 }
 
 /// What is no item is there from when it is made to its last use.
@@ -220,12 +238,19 @@ fn base(graph: &Graph, kinds: &Kinds, units: usize, moves: &[Move]) -> Vec<i64> 
         }
     }
     for one in moves {
-        let bytes = i64::try_from(graph.storages[one.storage as usize].bytes).unwrap_or(i64::MAX);
+        let known = &graph.storages[one.storage as usize];
+        let bytes = i64::try_from(known.bytes).unwrap_or(i64::MAX);
         // It comes back before what runs again in the stage.
         let (from, to) = (kinds.unit[one.gone as usize], kinds.unit[one.back as usize]);
         if from < to {
             change[2 * from as usize] -= bytes;
             change[2 * to as usize - 1] += bytes;
+        }
+        // Both forms are there while one is made of the other.
+        if let (Way::Encoded, Some(encoding)) = (one.way, known.encoding) {
+            let bytes = i64::try_from(encoding.bytes).unwrap_or(i64::MAX);
+            change[2 * kinds.unit[one.after as usize] as usize + 1] += bytes;
+            change[2 * to as usize] -= bytes;
         }
     }
     let mut now = 0;

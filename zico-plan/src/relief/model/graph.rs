@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::GraphError;
+use crate::relief::{GraphError, Kind};
 
 /// Bytes on the device, which operations read and write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,17 +81,21 @@ const MOST: usize = 1 << 31;
 /// recorded is a version, and a schedule has to give it that one.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    pub(super) storages: Vec<Storage>,
-    pub(super) operations: Vec<Operation>,
+    pub(in crate::relief) storages: Vec<Storage>,
+    pub(in crate::relief) operations: Vec<Operation>,
     /// The versions of what each operation reads: in the order of its reads, and then of what it
     /// changes in place.
-    pub(super) needs: Vec<Vec<(u32, u32)>>,
+    pub(in crate::relief) needs: Vec<Vec<(u32, u32)>>,
     /// The versions that each makes, in the order of its writes.
-    pub(super) makes: Vec<Vec<(u32, u32)>>,
+    pub(in crate::relief) makes: Vec<Vec<(u32, u32)>>,
     /// The operations that write each storage.
-    pub(super) writers: Vec<Vec<u32>>,
+    pub(in crate::relief) writers: Vec<Vec<u32>>,
     /// The last operation that uses each storage.
-    pub(super) last: Vec<Option<u32>>,
+    pub(in crate::relief) last: Vec<Option<u32>>,
+    /// The first operation of the backward pass, where somebody said so.
+    backward: Option<u32>,
+    /// What each operation is; empty where nobody said so.
+    kinds: Vec<Kind>,
 }
 
 impl Graph {
@@ -121,6 +125,8 @@ impl Graph {
             makes: empty,
             storages,
             operations: Vec::new(),
+            backward: None,
+            kinds: Vec::new(),
         };
         for (at, operation) in operations.into_iter().enumerate() {
             graph.push(at, operation)?;
@@ -174,6 +180,60 @@ impl Graph {
         all.sort_unstable();
         all.dedup();
         Ok(all)
+    }
+
+    /// The same graph, where the backward pass begins with this operation.
+    #[must_use]
+    pub const fn with_backward(mut self, first: u32) -> Self {
+        self.backward = Some(first);
+        self
+    }
+
+    /// The same graph with the kind of each operation. Those that have none are
+    /// [`Kind::Other`].
+    #[must_use]
+    pub fn with_kinds(mut self, mut kinds: Vec<Kind>) -> Self {
+        kinds.resize(self.operations.len(), Kind::Other);
+        self.kinds = kinds;
+        self
+    }
+
+    /// The same graph, where each storage can be held encoded as it says here; `None` and what is
+    /// missing leave a storage without a second form. What comes to more than 62 bits with all else
+    /// is left out.
+    #[must_use]
+    pub fn with_encodings(mut self, encodings: Vec<Option<Encoding>>) -> Self {
+        let mut all: u64 = self.storages.iter().map(|storage| storage.bytes).sum();
+        let encodings = encodings.into_iter().chain(core::iter::repeat(None));
+        for (storage, encoding) in self.storages.iter_mut().zip(encodings) {
+            storage.encoding = encoding.filter(|encoding| {
+                let sum = all.saturating_add(encoding.bytes);
+                let nanos = encoding.encode.max(encoding.decode);
+                let fits = sum < 1 << 62 && nanos < 1 << 32;
+                all = if fits { sum } else { all };
+                fits
+            });
+        }
+        self
+    }
+
+    /// The first operation of the backward pass: as it was said, or else the one at which most
+    /// bytes are in use, as the last activation is made there.
+    #[must_use]
+    pub fn backward(&self) -> u32 {
+        let count = u32::try_from(self.operations.len()).unwrap_or(u32::MAX);
+        if let Some(first) = self.backward {
+            return first.min(count);
+        }
+        let live = self.live();
+        let most = (0_u32..).zip(&live).max_by_key(|&(at, &live)| (live, core::cmp::Reverse(at)));
+        most.map_or(0, |(at, _)| at)
+    }
+
+    /// What an operation is, as far as somebody said so.
+    #[must_use]
+    pub fn kind(&self, operation: u32) -> Option<Kind> {
+        self.kinds.get(operation as usize).copied()
     }
 
     /// The storages, aliases among them.

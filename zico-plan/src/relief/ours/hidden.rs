@@ -1,55 +1,19 @@
-//! Our planner of everything: what moves over the link while nothing waits for it, and what runs
-//! again.
+//! Transfers that nothing waits for.
 
 use alloc::vec::Vec;
 
-use super::swap::{self, Gap, Move};
-use super::{Found, Graph, Link, Relief, simulate};
-
-/// Storages smaller than the largest by this factor are not worth a transfer.
-const SMALL: u64 = 1 << 10;
-
-/// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
-/// can be.
-///
-/// Transfers that end before anything waits for them cost nothing, so the link is filled with those
-/// first that free most in places over the budget: by place and byte, or by what the bytes would
-/// take to be made again. What is left over the budget is for [`Recompute`](super::Recompute).
-/// Where operations run again, there is more time for transfers: then both are planned once more on
-/// the longer timeline. The best of all that by the simulator counts, recomputation alone among it.
-/// `None` where none fits. Each of the five plannings takes so much work after its first plan.
-#[must_use]
-pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
-    let alone = Relief::new(graph);
-    let mut planner = alone.recompute(budget);
-    let found = planner.run(work);
-    let mut spent = found.work;
-    let mut best = found.feasible.then_some(found);
-    let order = swap::times(graph);
-    for by_cost in [false, true] {
-        let mut times = order.clone();
-        for _ in 0..2 {
-            let moves = choose(graph, link, budget, &times, by_cost);
-            let relief = Relief::with_moves(graph, moves);
-            let mut planner = relief.recompute(budget);
-            let mut found = planner.run(work);
-            spent += found.work;
-            times = planner.times();
-            if !found.feasible {
-                continue;
-            }
-            let Ok(outcome) = simulate(graph, link, &found.steps, budget) else { continue };
-            found.nanos = outcome.nanos;
-            if best.as_ref().is_none_or(|best| found.nanos < best.nanos) {
-                best = Some(found);
-            }
-        }
-    }
-    best.map(|best| Found { work: spent, ..best })
-}
+use super::joint::SMALL;
+use crate::relief::swap::{self, Gap, Move};
+use crate::relief::{Graph, Link};
 
 /// What moves without anything waiting for it.
-fn choose(graph: &Graph, link: &Link, budget: u64, times: &[u64], by_cost: bool) -> Vec<Move> {
+pub(super) fn moves(
+    graph: &Graph,
+    link: &Link,
+    budget: u64,
+    times: &[u64],
+    by_cost: bool,
+) -> Vec<Move> {
     let largest = graph.storages.iter().map(|storage| storage.bytes).max().unwrap_or(0);
     let all = swap::gaps(graph, largest / SMALL);
     let mut live = graph.live();

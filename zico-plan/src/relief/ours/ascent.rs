@@ -1,7 +1,7 @@
 //! A first plan by a rising price of memory.
 
-use super::crowd::Crowd;
-use super::search::{Search, Taste};
+use crate::relief::crowd::Crowd;
+use crate::relief::search::{Search, Taste};
 
 impl Search<'_> {
     /// Raises the price of memory step by step, by a factor each time. At each price, storages
@@ -9,7 +9,7 @@ impl Search<'_> {
     /// than making them again. What leaves at a low price is what frees most for its time. Ends
     /// when all fits, when so much work is done, or at a price at which one place over the budget
     /// costs more than everything.
-    pub(super) fn ascend(&mut self, from: f64, factor: f64, work: u64) {
+    pub(in crate::relief) fn ascend(&mut self, from: f64, factor: f64, work: u64) {
         let until = self.timeline.work.saturating_add(work);
         let all = self.timeline.cost as f64;
         self.price = from;
@@ -21,7 +21,7 @@ impl Search<'_> {
     }
 
     /// Sees which places are over the budget.
-    pub(super) fn look(&mut self) {
+    pub(in crate::relief) fn look(&mut self) {
         self.crowd = Crowd::new(self.timeline.crowd());
     }
 
@@ -55,14 +55,14 @@ impl Search<'_> {
     }
 
     /// What leaving before a read is worth at most.
-    pub(super) fn worth(&self, item: u32, stage: u32, reader: u32) -> f64 {
+    pub(in crate::relief) fn worth(&self, item: u32, stage: u32, reader: u32) -> f64 {
         let since = self.timeline.last_use(item, stage, reader);
         let places = self.crowd.between(since, stage);
         f64::from(places) * f64::from(self.timeline.size(item)) * self.price
     }
 
     /// Leaves out what need not run again, the longest first.
-    pub(super) fn trim(&mut self) {
+    pub(in crate::relief) fn trim(&mut self) {
         if self.timeline.excess > 0 {
             return;
         }

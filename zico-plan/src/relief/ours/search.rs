@@ -2,48 +2,48 @@
 
 use alloc::vec::Vec;
 
-use super::crowd::Crowd;
-use super::problem::Problem;
-use super::random::Random;
-use super::timeline::Timeline;
+use crate::relief::crowd::Crowd;
+use crate::relief::problem::Problem;
+use crate::relief::random::Random;
+use crate::relief::timeline::Timeline;
 
 /// A change of a timeline that can be undone.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(in crate::relief) enum Change {
     Added(u32, u32),
     Removed(u32, u32),
 }
 
 /// Runs again: stage and unit.
-pub(super) type Runs = Vec<(u32, u32)>;
+pub(in crate::relief) type Runs = Vec<(u32, u32)>;
 
 /// Looks for the runs that take the least time within a budget.
 #[derive(Debug)]
-pub(super) struct Search<'a> {
-    pub(super) timeline: Timeline<'a>,
-    pub(super) random: Random,
-    pub(super) changes: Vec<Change>,
+pub(in crate::relief) struct Search<'a> {
+    pub(in crate::relief) timeline: Timeline<'a>,
+    pub(in crate::relief) random: Random,
+    pub(in crate::relief) changes: Vec<Change>,
     /// Items by chance: each as often as it is large, and each at least now and then.
-    pub(super) chances: Vec<(u64, u32)>,
+    pub(in crate::relief) chances: Vec<(u64, u32)>,
     /// What a byte over the budget costs at one place, in nanoseconds.
-    pub(super) price: f64,
+    pub(in crate::relief) price: f64,
     /// The price at which the first plan fitted.
-    pub(super) usual: f64,
+    pub(in crate::relief) usual: f64,
     /// How many turns of improving there have been.
-    pub(super) turns: usize,
-    pub(super) best: Option<(u64, Runs)>,
-    pub(super) crowd: Crowd,
+    pub(in crate::relief) turns: usize,
+    pub(in crate::relief) best: Option<(u64, Runs)>,
+    pub(in crate::relief) crowd: Crowd,
 }
 
 /// How to choose what else is made when something is made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taste {
+pub(in crate::relief) enum Taste {
     Chance,
     Greedy,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(problem: &'a Problem, budget: u64) -> Self {
+    pub(in crate::relief) fn new(problem: &'a Problem, budget: u64) -> Self {
         let timeline = Timeline::new(problem, budget);
         let mut sum = 0;
         let candidates: Vec<u32> = (0_u32..)
@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
     }
 
     /// The runs again of the timeline.
-    pub(super) fn runs(&self) -> Runs {
+    pub(in crate::relief) fn runs(&self) -> Runs {
         let stages = 0..u32::try_from(self.timeline.problem.units.len()).unwrap_or(u32::MAX);
         stages
             .flat_map(|stage| self.timeline.again(stage).iter().map(move |&unit| (stage, unit)))
@@ -88,7 +88,7 @@ impl<'a> Search<'a> {
     }
 
     /// Keeps the timeline if it is the best that fits.
-    pub(super) fn note(&mut self) {
+    pub(in crate::relief) fn note(&mut self) {
         let cost = self.timeline.cost;
         if self.timeline.excess == 0 && self.best.as_ref().is_none_or(|best| cost < best.0) {
             self.best = Some((cost, self.runs()));
@@ -106,12 +106,12 @@ impl<'a> Search<'a> {
     }
 
     /// Where the changes up to now end.
-    pub(super) fn mark(&self) -> usize {
+    pub(in crate::relief) fn mark(&self) -> usize {
         self.changes.len()
     }
 
     /// Takes back the changes since a mark.
-    pub(super) fn undo(&mut self, mark: usize) {
+    pub(in crate::relief) fn undo(&mut self, mark: usize) {
         while self.changes.len() > mark {
             let Some(change) = self.changes.pop() else { return };
             match change {
@@ -121,12 +121,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub(super) fn value(&self) -> f64 {
+    pub(in crate::relief) fn value(&self) -> f64 {
         self.timeline.cost as f64 + self.price * self.timeline.excess as f64
     }
 
     /// Goes back to the best runs so far.
-    pub(super) fn restore(&mut self) {
+    pub(in crate::relief) fn restore(&mut self) {
         let Some((_, best)) = self.best.clone() else { return };
         for (stage, unit) in self.runs() {
             if best.binary_search(&(stage, unit)).is_err() {
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
     }
 
     /// Anneals for so much work from a temperature down to a 256th of it, in nanoseconds.
-    pub(super) fn anneal(&mut self, hot: f64, work: u64) {
+    pub(in crate::relief) fn anneal(&mut self, hot: f64, work: u64) {
         const LEVELS: u64 = 64;
         let mut heat = hot;
         let begin = self.timeline.work;
@@ -185,7 +185,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes back the changes since a mark if the value is more than this.
-    pub(super) fn settle(&mut self, mark: usize, most: f64) {
+    pub(in crate::relief) fn settle(&mut self, mark: usize, most: f64) {
         if self.value() > most {
             self.undo(mark);
         }
@@ -233,12 +233,12 @@ impl<'a> Search<'a> {
     }
 
     /// Whether a unit can run again in a stage, and does not yet.
-    pub(super) fn may_run(&self, stage: u32, unit: u32) -> bool {
+    pub(in crate::relief) fn may_run(&self, stage: u32, unit: u32) -> bool {
         self.timeline.problem.repeats(unit, stage) && !self.timeline.has(stage, unit)
     }
 
     /// A unit runs again, and before it, by chance, what makes what it reads.
-    pub(super) fn make(&mut self, stage: u32, unit: u32, depth: u32, taste: Taste) {
+    pub(in crate::relief) fn make(&mut self, stage: u32, unit: u32, depth: u32, taste: Taste) {
         let problem = self.timeline.problem;
         for &item in &problem.units[unit as usize].reads {
             let writer = problem.items[item as usize].writer;
@@ -282,7 +282,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub(super) fn leave_out(&mut self, stage: u32, unit: u32) {
+    pub(in crate::relief) fn leave_out(&mut self, stage: u32, unit: u32) {
         self.remove(stage, unit);
         let problem = self.timeline.problem;
         for &item in &problem.units[unit as usize].reads {

@@ -2,33 +2,57 @@
 
 use alloc::vec::Vec;
 
-use super::{Graph, Link};
+use crate::relief::{Graph, Link};
 
 /// Two uses of a storage, one after the other in recorded order, between which it can leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Gap {
-    pub(super) storage: u32,
-    pub(super) bytes: u64,
+pub(in crate::relief) struct Gap {
+    pub(in crate::relief) storage: u32,
+    pub(in crate::relief) bytes: u64,
     /// The operation that uses it last before, and the one that uses it next.
-    pub(super) after: u32,
-    pub(super) before: u32,
+    pub(in crate::relief) after: u32,
+    pub(in crate::relief) before: u32,
 }
 
-/// A storage on the host: from when to when, in operations.
+/// A storage on the host, or encoded: from when to when, in operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Move {
-    pub(super) storage: u32,
+pub(in crate::relief) struct Move {
+    pub(in crate::relief) storage: u32,
     /// It begins to leave after this operation, and has left before that one begins.
-    pub(super) after: u32,
-    pub(super) gone: u32,
+    pub(in crate::relief) after: u32,
+    pub(in crate::relief) gone: u32,
     /// It begins to come back before this operation, and is needed by that one.
-    pub(super) back: u32,
-    pub(super) before: u32,
+    pub(in crate::relief) back: u32,
+    pub(in crate::relief) before: u32,
+    pub(in crate::relief) way: Way,
+}
+
+/// Where a storage is between two uses, when it is not on the device as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::relief) enum Way {
+    /// On the host.
+    Link,
+    /// On the device, encoded.
+    Encoded,
+}
+
+impl Gap {
+    /// The move that comes back when it is needed: that waits for it.
+    pub(in crate::relief) const fn late(&self) -> Move {
+        let &Self { storage, after, before, .. } = self;
+        Move { storage, after, gone: before, back: before, before, way: Way::Link }
+    }
+
+    /// Encoded as soon as it is not in use, and decoded when it is needed.
+    pub(in crate::relief) const fn encoded(&self) -> Move {
+        let &Self { storage, after, before, .. } = self;
+        Move { storage, after, gone: after + 1, back: before, before, way: Way::Encoded }
+    }
 }
 
 /// All gaps in which a storage of at least `least` bytes can be away. What was there before the
 /// iteration stays: it is the job's state. O(reads).
-pub(super) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
+pub(in crate::relief) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
     let mut last: Vec<Option<u32>> = alloc::vec![None; graph.storages.len()];
     let mut all = Vec::new();
     for (before, operation) in (0..).zip(&graph.operations) {
@@ -53,7 +77,12 @@ pub(super) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
 /// When gaps are moved if each storage leaves as early as its channel has come to it and comes back
 /// as late as it can and still be there in time, given when operations begin. `None` for what would
 /// have to come back before it has left. O(k log k).
-pub(super) fn place(graph: &Graph, link: &Link, gaps: &[Gap], times: &[u64]) -> Vec<Option<Move>> {
+pub(in crate::relief) fn place(
+    graph: &Graph,
+    link: &Link,
+    gaps: &[Gap],
+    times: &[u64],
+) -> Vec<Option<Move>> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();
     let end = |operation: u32| {
         times[operation as usize].saturating_add(graph.operations[operation as usize].nanos)
@@ -83,14 +112,15 @@ pub(super) fn place(graph: &Graph, link: &Link, gaps: &[Gap], times: &[u64]) -> 
         let back = stage(times.partition_point(|&time| time <= start)).saturating_sub(1);
         if gone < back {
             let Gap { storage, after, before, .. } = gap;
-            moves[at] = Some(Move { storage, after, gone, back: back.min(before), before });
+            moves[at] =
+                Some(Move { storage, after, gone, back: back.min(before), before, way: Way::Link });
         }
     }
     moves
 }
 
 /// When each operation begins if each runs once, with the end.
-pub(super) fn times(graph: &Graph) -> Vec<u64> {
+pub(in crate::relief) fn times(graph: &Graph) -> Vec<u64> {
     let mut now = 0;
     let mut all = alloc::vec![0];
     for operation in &graph.operations {

@@ -2,17 +2,17 @@
 
 use alloc::vec::Vec;
 
-use super::problem::Problem;
-use super::search::Search;
-use super::swap::Move;
-use super::{Graph, Step, sequence};
+use crate::relief::problem::Problem;
+use crate::relief::search::Search;
+use crate::relief::swap::Move;
+use crate::relief::{Graph, Step, sequence};
 
 /// A graph as the planners of recomputation see it.
 #[derive(Debug)]
 pub struct Relief<'a> {
-    pub(super) graph: &'a Graph,
-    pub(super) problem: Problem,
-    pub(super) moves: Vec<Move>,
+    pub(in crate::relief) graph: &'a Graph,
+    pub(in crate::relief) problem: Problem,
+    pub(in crate::relief) moves: Vec<Move>,
 }
 
 impl<'a> Relief<'a> {
@@ -23,7 +23,7 @@ impl<'a> Relief<'a> {
     }
 
     /// The same where some storages are on the host for some time.
-    pub(super) fn with_moves(graph: &'a Graph, moves: Vec<Move>) -> Self {
+    pub(in crate::relief) fn with_moves(graph: &'a Graph, moves: Vec<Move>) -> Self {
         Self { graph, problem: Problem::new(graph, &moves), moves }
     }
 
@@ -69,7 +69,7 @@ pub struct Recompute<'a> {
 impl Recompute<'_> {
     /// When each operation runs for the first time in the best schedule so far, in nanoseconds;
     /// with the end.
-    pub(super) fn times(&self) -> Vec<u64> {
+    pub(in crate::relief) fn times(&self) -> Vec<u64> {
         let mut times = Vec::with_capacity(self.graph.operations.len() + 1);
         let mut now = 0;
         let units = &self.search.timeline.problem.units;

@@ -3,11 +3,11 @@
 
 use alloc::vec::Vec;
 
-use super::problem::Problem;
+use crate::relief::problem::Problem;
 
 /// What h is; lower goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heuristic {
+pub(in crate::relief) enum Heuristic {
     /// (own cost + cost of the evicted neighbourhood) / (size * staleness).
     Full,
     /// The same with the neighbourhood kept by union-find, from which nothing is ever split off.
@@ -24,7 +24,11 @@ pub(super) enum Heuristic {
 const MOST: u64 = 4;
 
 /// The units in the order in which they run, or `None` where it runs out of memory or of patience.
-pub(super) fn run(problem: &Problem, budget: u64, heuristic: Heuristic) -> Option<Vec<u32>> {
+pub(in crate::relief) fn run(
+    problem: &Problem,
+    budget: u64,
+    heuristic: Heuristic,
+) -> Option<Vec<u32>> {
     let mut device = Device::new(problem, budget, heuristic);
     for stage in 0..u32::try_from(problem.units.len()).ok()? {
         device.stage = stage as usize;

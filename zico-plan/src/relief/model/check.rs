@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Fault, Graph, Link, Refusal, Span, Step};
+use crate::relief::{Encoding, Fault, Graph, Link, Refusal, Span, Step};
 
 /// What a schedule has to keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub struct Terms {
 /// it begins to when the one that takes it away ends, and at no moment is there more than the
 /// budget.
 ///
-/// It shares no code with [`simulate`](super::simulate). O(s log s) for s steps and their reads.
+/// It shares no code with [`simulate`](crate::relief::simulate). O(s log s) for s steps and their
+/// reads.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -221,7 +222,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn encoding(&self, storage: u32) -> Result<super::Encoding, Fault> {
+    fn encoding(&self, storage: u32) -> Result<Encoding, Fault> {
         self.graph.storages()[storage as usize].encoding.ok_or(Fault::Unknown)
     }
 

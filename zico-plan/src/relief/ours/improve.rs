@@ -1,10 +1,10 @@
 //! Improving a plan: parts of it are taken out and made anew.
 
-use super::search::Search;
+use crate::relief::search::Search;
 
 impl Search<'_> {
     /// The first plan, or as near to the budget as it comes.
-    pub(super) fn first(&mut self, work: u64) {
+    pub(in crate::relief) fn first(&mut self, work: u64) {
         if self.timeline.excess > 0 {
             let price = self.timeline.cost as f64 / self.timeline.excess as f64 / 256.0;
             // In a large graph there is more to choose from at each price.
@@ -20,7 +20,7 @@ impl Search<'_> {
     /// longer: simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983), and large
     /// neighbourhood search (Shaw, CP 1998), where some runs are left out and the price of memory
     /// rises again until all fits.
-    pub(super) fn improve(&mut self, work: u64) {
+    pub(in crate::relief) fn improve(&mut self, work: u64) {
         /// In times of a unit; 0 stands for the other way.
         const HEATS: [f64; 6] = [0.0, 0.3, 3.0, 0.0, 0.1, 1.0];
         let problem = self.timeline.problem;

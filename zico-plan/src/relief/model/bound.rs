@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Graph, Link};
+use crate::relief::{Graph, Link};
 
 /// The operations at which memory is fullest that are looked at.
 const LOOKS: usize = 48;

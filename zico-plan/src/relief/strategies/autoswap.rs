@@ -3,12 +3,12 @@
 
 use alloc::vec::Vec;
 
-use super::swap::{self, Gap, Move};
-use super::{Graph, Link};
+use crate::relief::swap::{self, Gap, Move};
+use crate::relief::{Graph, Link};
 
 /// What storages are ranked by; the highest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Score {
+pub(in crate::relief) enum Score {
     /// The time between the two uses less that of both transfers.
     Doa,
     /// That times the size where it is positive, and divided by it where it is not.
@@ -56,7 +56,7 @@ impl Loads<'_> {
 
 /// The moves that it chooses for a limit. Storages leave as early as they can and come back as late
 /// as they can, as if nothing stood in their way; what they wait for is for the simulator to say.
-pub(super) fn moves(graph: &Graph, link: &Link, limit: u64, score: Score) -> Vec<Move> {
+pub(in crate::relief) fn moves(graph: &Graph, link: &Link, limit: u64, score: Score) -> Vec<Move> {
     let (times, live) = (swap::times(graph), graph.live());
     let peak = (0..live.len()).max_by_key(|&at| (live[at], core::cmp::Reverse(at))).unwrap_or(0);
     let mut open = swap::gaps(graph, LEAST);
@@ -80,13 +80,7 @@ pub(super) fn moves(graph: &Graph, link: &Link, limit: u64, score: Score) -> Vec
         chosen.push(gap);
     }
     let placed = swap::place(graph, link, &chosen, &times);
-    placed.into_iter().zip(chosen).map(|(one, gap)| one.unwrap_or_else(|| late(&gap))).collect()
-}
-
-/// Comes back when it is needed: that waits for it.
-pub(super) fn late(gap: &Gap) -> Move {
-    let &Gap { storage, after, before, .. } = gap;
-    Move { storage, after, gone: before, back: before, before }
+    placed.into_iter().zip(chosen).map(|(one, gap)| one.unwrap_or_else(|| gap.late())).collect()
 }
 
 fn ranked(loads: &Loads<'_>, open: &[Gap], score: Score) -> Vec<f64> {

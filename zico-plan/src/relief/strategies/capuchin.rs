@@ -3,13 +3,12 @@
 
 use alloc::vec::Vec;
 
-use super::autoswap::late;
-use super::search::{Search, Taste};
-use super::swap::{self, Gap, Move};
-use super::{Graph, Link, Relief, Step, sequence};
+use crate::relief::search::{Search, Taste};
+use crate::relief::swap::{self, Gap, Move};
+use crate::relief::{Graph, Link, Relief, Step, sequence};
 
 /// The schedule that it chooses for a limit.
-pub(super) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<Step> {
+pub(in crate::relief) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<Step> {
     let times = swap::times(graph);
     let mut live = graph.live();
     let free = |gap: &Gap| {
@@ -72,7 +71,7 @@ fn finish(
         msps(other).total_cmp(&msps(one)).then_with(|| one.cmp(other))
     });
     let away: Vec<u32> = moves.iter().map(|one| one.storage).collect();
-    moves.extend(exposed.iter().filter(|gap| !away.contains(&gap.storage)).map(late));
+    moves.extend(exposed.iter().filter(|gap| !away.contains(&gap.storage)).map(Gap::late));
     let relief = Relief::with_moves(graph, moves);
     let mut search = Search::new(&relief.problem, limit);
     search.look();

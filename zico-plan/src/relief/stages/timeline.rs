@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::problem::Problem;
+use crate::relief::problem::Problem;
 
 /// A place in a timeline: the stage, and within it the unit.
 type Key = u64;
@@ -26,8 +26,8 @@ fn parts(key: Key) -> (usize, u32) {
 /// runs differ in the memory they take. A storage is there from a run of its writer to the last
 /// read before the next run.
 #[derive(Clone, Debug)]
-pub(super) struct Timeline<'a> {
-    pub(super) problem: &'a Problem,
+pub(in crate::relief) struct Timeline<'a> {
+    pub(in crate::relief) problem: &'a Problem,
     /// Memory is counted in units of some bytes ([`Problem::unit`]); items count upwards, the
     /// budget downwards.
     sizes: Vec<i32>,
@@ -43,16 +43,16 @@ pub(super) struct Timeline<'a> {
     /// The units in use during each run (even) and after it (odd).
     memory: Vec<i32>,
     /// By how much places are over the budget, summed up.
-    pub(super) excess: i64,
+    pub(in crate::relief) excess: i64,
     /// The time of all runs.
-    pub(super) cost: u64,
+    pub(in crate::relief) cost: u64,
     /// Steps of work done so far.
-    pub(super) work: u64,
+    pub(in crate::relief) work: u64,
 }
 
 impl<'a> Timeline<'a> {
     /// Nothing runs again. O(sizes).
-    pub(super) fn new(problem: &'a Problem, budget: u64) -> Self {
+    pub(in crate::relief) fn new(problem: &'a Problem, budget: u64) -> Self {
         let count = problem.units.len();
         let unit = problem.unit();
         let up = |bytes: i64| i32::try_from((bytes + unit - 1) / unit).unwrap_or(i32::MAX);
@@ -94,27 +94,27 @@ impl<'a> Timeline<'a> {
     }
 
     /// The stages in which a unit runs.
-    pub(super) fn runs(&self, unit: u32) -> &[u32] {
+    pub(in crate::relief) fn runs(&self, unit: u32) -> &[u32] {
         &self.runs[unit as usize]
     }
 
     /// The units that run again in a stage.
-    pub(super) fn again(&self, stage: u32) -> &[u32] {
+    pub(in crate::relief) fn again(&self, stage: u32) -> &[u32] {
         &self.again[stage as usize]
     }
 
     /// Whether a unit runs in a stage.
-    pub(super) fn has(&self, stage: u32, unit: u32) -> bool {
+    pub(in crate::relief) fn has(&self, stage: u32, unit: u32) -> bool {
         self.runs[unit as usize].contains(&stage)
     }
 
     /// The units of memory of an item.
-    pub(super) fn size(&self, item: u32) -> i32 {
+    pub(in crate::relief) fn size(&self, item: u32) -> i32 {
         self.sizes[item as usize]
     }
 
     /// How many places over the budget there are before each stage, and before the end.
-    pub(super) fn crowd(&mut self) -> Vec<u32> {
+    pub(in crate::relief) fn crowd(&mut self) -> Vec<u32> {
         self.work += self.memory.len() as u64;
         let mut sum = 0;
         let mut all = Vec::with_capacity(self.start.len() + 1);
@@ -131,7 +131,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// The stage of the last use of an item before a read, of its latest version.
-    pub(super) fn last_use(&self, item: u32, stage: u32, reader: u32) -> u32 {
+    pub(in crate::relief) fn last_use(&self, item: u32, stage: u32, reader: u32) -> u32 {
         let at = key(stage, reader);
         let (from, _) = self.around(self.problem.items[item as usize].writer, at);
         u32::try_from(parts(self.last_read(item, from, at).unwrap_or(from)).0).unwrap_or(u32::MAX)
@@ -139,12 +139,12 @@ impl<'a> Timeline<'a> {
 
     /// The most units in use at a place.
     #[cfg(test)]
-    pub(super) fn peak(&self) -> i32 {
+    pub(in crate::relief) fn peak(&self) -> i32 {
         self.memory.iter().copied().max().unwrap_or(0)
     }
 
     /// Twice the number of runs.
-    pub(super) fn places(&self) -> usize {
+    pub(in crate::relief) fn places(&self) -> usize {
         self.memory.len()
     }
 
@@ -158,7 +158,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// The latest run before a place and the first after it.
-    pub(super) fn around(&self, unit: u32, at: Key) -> (Key, Key) {
+    pub(in crate::relief) fn around(&self, unit: u32, at: Key) -> (Key, Key) {
         let runs = &self.runs[unit as usize];
         let before = |&&stage: &&u32| key(stage, unit) < at;
         let next = runs.iter().take_while(before).count();
@@ -189,7 +189,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// Whether nothing reads what a run makes.
-    pub(super) fn useless(&self, stage: u32, unit: u32) -> bool {
+    pub(in crate::relief) fn useless(&self, stage: u32, unit: u32) -> bool {
         let at = key(stage, unit);
         let (_, next) = self.around(unit, at);
         let writes = &self.problem.units[unit as usize].writes;
@@ -197,7 +197,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// Whether an item is on the device at a run in a stage, with no regard to what that run reads.
-    pub(super) fn is_live(&self, item: u32, stage: u32, reader: u32) -> bool {
+    pub(in crate::relief) fn is_live(&self, item: u32, stage: u32, reader: u32) -> bool {
         let (at, writer) = (key(stage, reader), self.problem.items[item as usize].writer);
         let (from, next) = self.around(writer, at);
         self.last_read(item, from, next).is_some_and(|last| last > at)
@@ -225,7 +225,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// A unit runs again in a stage: a later one than its own, in which it does not run yet.
-    pub(super) fn add(&mut self, stage: u32, unit: u32) {
+    pub(in crate::relief) fn add(&mut self, stage: u32, unit: u32) {
         let at = key(stage, unit);
         let problem = self.problem;
         let place = self.position(at);
@@ -250,7 +250,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// A unit no longer runs in a stage, which is not its own.
-    pub(super) fn remove(&mut self, stage: u32, unit: u32) {
+    pub(in crate::relief) fn remove(&mut self, stage: u32, unit: u32) {
         let at = key(stage, unit);
         let problem = self.problem;
         let place = self.position(at);

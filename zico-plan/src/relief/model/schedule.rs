@@ -4,7 +4,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{Fault, Graph, Refusal};
+use crate::relief::{Encoding, Fault, Graph, Refusal};
 
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,7 +99,8 @@ pub struct Outcome {
 /// # Errors
 /// A step names something that there is not ([`Fault::Unknown`]), uses what is not on the device
 /// ([`Fault::Absent`]), makes what is ([`Fault::Present`]), or finds no room
-/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](super::check()) to say.
+/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](crate::relief::check()) to
+/// say.
 pub fn simulate(
     graph: &Graph,
     link: &Link,
@@ -300,7 +301,7 @@ impl<'a> Device<'a> {
         Ok(Span { start, end })
     }
 
-    fn encoding(&self, storage: u32) -> Result<super::Encoding, Fault> {
+    fn encoding(&self, storage: u32) -> Result<Encoding, Fault> {
         self.graph.storages[storage as usize].encoding.ok_or(Fault::Unknown)
     }
 

@@ -5,11 +5,15 @@
 //! ```text
 //! cargo run --release -p zico-bench --bin relief -- FOLDER checkmate [WORK]
 //! cargo run --release -p zico-bench --bin relief -- FOLDER graphs | recompute | link [WORK]
+//! cargo run --release -p zico-bench --bin relief -- FOLDER ratios [WORK]
 //! ```
 //!
 //! *first*: the first plan, with no work beyond it; *best*: with WORK steps more (2^28 unless
 //! given). Seconds are those that the process was on a CPU (from `/proc`; elsewhere by the clock).
 //! Each plan is simulated and goes through the checker; one that is refused stops the program.
+
+mod data;
+mod ratios;
 
 use std::error::Error;
 use std::fs;
@@ -17,13 +21,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde_json::Value;
-use zico_cli::relief;
 use zico_plan::relief::{
-    Found, Graph, Link, Operation, Relief, Storage, Strategy, Terms, check, lower_bound, simulate,
+    Found, Graph, Link, Relief, Strategy, Terms, check, lower_bound, simulate,
 };
 
-type Failed = Box<dyn Error>;
+pub(crate) type Failed = Box<dyn Error>;
 
 const WORK: u64 = 1 << 28;
 const SHARES: [f64; 8] = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2];
@@ -33,27 +35,17 @@ const LINKS: [u64; 3] = [12, 25, 50];
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("which folder?")?);
-    let table = arguments.next().ok_or("which table: checkmate, graphs, recompute or link?")?;
+    let table =
+        arguments.next().ok_or("which table: checkmate, graphs, recompute, link or ratios?")?;
     let work = arguments.next().map_or(Ok(WORK), |work| work.parse())?;
     match table.as_str() {
         "checkmate" => checkmate(&folder.join("checkmate"), work),
         "graphs" => shares(&folder.join("graphs"), work),
         "recompute" => shares(&folder.join("dtr"), work),
         "link" => links(&folder.join("dtr"), work),
+        "ratios" => ratios::print(&folder.join("graphs"), work),
         other => Err(format!("{other} is no table").into()),
     }
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>, Failed> {
-    let all = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
-    let mut all = all.collect::<Result<Vec<PathBuf>, Failed>>()?;
-    all.sort();
-    Ok(all)
-}
-
-fn name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.split('.').next().unwrap_or(&name).to_owned()
 }
 
 /// Seconds on a CPU since the start.
@@ -64,7 +56,12 @@ fn clock(begin: Instant) -> f64 {
 }
 
 /// The time of a plan that the checker has passed.
-fn verified(graph: &Graph, link: &Link, found: &Found, budget: u64) -> Result<Option<u64>, Failed> {
+pub(crate) fn verified(
+    graph: &Graph,
+    link: &Link,
+    found: &Found,
+    budget: u64,
+) -> Result<Option<u64>, Failed> {
     if !found.feasible {
         return Ok(None);
     }
@@ -103,27 +100,6 @@ fn recompute(graph: &Graph, budget: u64, work: u64) -> Result<Tried, Failed> {
     })
 }
 
-/// A graph of Checkmate's with its fixed memory, and the rest of the file.
-fn exact(path: &Path) -> Result<(Graph, Value), Failed> {
-    let file: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
-    let list = |name: &str| file[name].as_array().cloned().ok_or_else(|| format!("no {name}"));
-    let number = |value: &Value| value.as_u64().ok_or("no number");
-    let mut storages = Vec::new();
-    let mut operations = Vec::new();
-    for ((at, bytes), cost) in (0..).zip(list("mem_KiB")?).zip(list("cost")?) {
-        storages.push(Storage::new(number(&bytes)? << 10));
-        // A cost is a hundredth of a millisecond.
-        let nanos = number(&cost)? * 10_000;
-        operations.push(Operation { reads: vec![], writes: vec![at], nanos, repeatable: true });
-    }
-    for edge in list("edge")? {
-        let reads = &mut operations[usize::try_from(number(&edge[1])?)?].reads;
-        reads.push(u32::try_from(number(&edge[0])?)?);
-    }
-    storages.push(Storage::persistent(number(&file["fixed_KiB"])? << 10));
-    Ok((Graph::new(storages, operations)?, file))
-}
-
 fn checkmate(folder: &Path, work: u64) -> Result<(), Failed> {
     let mut table = table(&[
         "graph",
@@ -138,8 +114,8 @@ fn checkmate(folder: &Path, work: u64) -> Result<(), Failed> {
         "best / Gurobi",
         "our bound",
     ]);
-    for path in files(folder)? {
-        let (graph, file) = exact(&path)?;
+    for path in data::files(folder)? {
+        let (graph, file) = data::exact(&path)?;
         let budgets = file["budgets_GiB"].as_object().ok_or("no budgets")?;
         for (gib, known) in budgets {
             let budget = gib.parse::<f64>()? * (1_u64 << 30) as f64;
@@ -152,7 +128,7 @@ fn checkmate(folder: &Path, work: u64) -> Result<(), Failed> {
             };
             let optimum = known["cost"].as_u64().ok_or("no cost")?;
             table.add_row([
-                name(&path),
+                data::name(&path),
                 gib.clone(),
                 optimum.to_string(),
                 known["solver_seconds"].to_string(),
@@ -176,11 +152,12 @@ fn shares(folder: &Path, work: u64) -> Result<(), Failed> {
     let header = header.into_iter().chain(SHARES.map(|share| share.to_string()));
     let header: Vec<String> = header.collect();
     let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    for path in files(folder)? {
-        let graph = relief::open(&path, 1000.0)?;
+    for path in data::files(folder)? {
+        let graph = data::open(&path)?;
         let rows = ["first", "first s", "best", "best s", "bound"];
-        let mut rows =
-            rows.map(|row| vec![name(&path), graph.operations().len().to_string(), row.to_owned()]);
+        let mut rows = rows.map(|row| {
+            vec![data::name(&path), graph.operations().len().to_string(), row.to_owned()]
+        });
         for share in SHARES {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
             let budget = (graph.peak() as f64 * share) as u64;
@@ -208,12 +185,12 @@ fn links(folder: &Path, work: u64) -> Result<(), Failed> {
     let header = ["graph", "GB/s", "strategy"].map(str::to_owned).into_iter();
     let header: Vec<String> = header.chain(SHARES.map(|share| share.to_string())).collect();
     let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
-    for path in files(folder)? {
-        let graph = relief::open(&path, 1000.0)?;
+    for path in data::files(folder)? {
+        let graph = data::open(&path)?;
         for rate in LINKS {
             let link = Link::symmetric(rate * 1_000_000_000);
             for strategy in Strategy::ALL.into_iter().filter(|strategy| strategy.moves()) {
-                let mut row = vec![name(&path), rate.to_string(), strategy.name().to_owned()];
+                let mut row = vec![data::name(&path), rate.to_string(), strategy.name().to_owned()];
                 for share in SHARES {
                     #[expect(
                         clippy::cast_possible_truncation,
@@ -236,7 +213,7 @@ fn links(folder: &Path, work: u64) -> Result<(), Failed> {
     Ok(())
 }
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_content_arrangement(ContentArrangement::Disabled);
