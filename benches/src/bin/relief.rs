@@ -177,7 +177,7 @@ fn shares(folder: &Path, work: u64) -> Result<(), Failed> {
     let header: Vec<String> = header.collect();
     let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
     for path in files(folder)? {
-        let graph = relief::open(&path, 1000.0)?;
+        let graph = relief::open(&path, &relief::Options::default())?.graph;
         let rows = ["first", "first s", "best", "best s", "bound"];
         let mut rows =
             rows.map(|row| vec![name(&path), graph.operations().len().to_string(), row.to_owned()]);
@@ -209,7 +209,7 @@ fn links(folder: &Path, work: u64) -> Result<(), Failed> {
     let header: Vec<String> = header.chain(SHARES.map(|share| share.to_string())).collect();
     let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
     for path in files(folder)? {
-        let graph = relief::open(&path, 1000.0)?;
+        let graph = relief::open(&path, &relief::Options::default())?.graph;
         for rate in LINKS {
             let link = Link::symmetric(rate * 1_000_000_000);
             for strategy in Strategy::ALL.into_iter().filter(|strategy| strategy.moves()) {

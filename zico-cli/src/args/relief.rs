@@ -12,8 +12,8 @@ use crate::size;
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Relief {
-    /// An iteration with its operations: a node-link graph of networkx (JSON), or a log of DTR's
-    /// recorder (JSON lines), either plain or in gzip
+    /// An iteration with its operations: an execution trace of PyTorch (JSON), a node-link graph of
+    /// networkx (JSON), or a log of DTR's recorder (JSON lines), each plain or in gzip
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
@@ -42,6 +42,11 @@ pub struct Relief {
     /// The unit of the times in a node-link graph
     #[arg(long, default_value = "us")]
     pub time_unit: TimeUnit,
+
+    /// The profile (Kineto, JSON) with the times of an execution trace [default: NAME_kineto.json
+    /// beside NAME_et.json]
+    #[arg(long, visible_alias = "kineto", value_name = "FILE")]
+    pub times: Option<PathBuf>,
 
     /// Print one JSON object and nothing else
     #[arg(long)]

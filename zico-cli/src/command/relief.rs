@@ -1,6 +1,7 @@
 //! `zico relief`
 
 use std::io::{IsTerminal, Write, stderr};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,13 +16,18 @@ use crate::{Exit, Failure};
 
 /// Plans an iteration within each budget by each strategy.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let graph = relief::open(&args.trace, args.time_unit.nanos())?;
+    let options = relief::Options { unit: args.time_unit.nanos(), times: args.times.clone() };
+    let relief::Input { graph, name, notes } = relief::open(&args.trace, &options)?;
+    for note in notes {
+        // Standard error may be closed.
+        let _ = writeln!(crate::terminal::stderr(), "zico: {}", crate::terminal::line(&note));
+    }
     let strategies: &[Strategy] =
         if args.strategy.is_empty() { &Strategy::ALL } else { &args.strategy };
-    let name = args.trace.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.unwrap_or_else(|| file_name(&args.trace));
     let bar = progress(args.budget.len() * strategies.len());
     let mut summary = Summary {
-        name: name.split('.').next().unwrap_or(&name).to_owned(),
+        name,
         operations: graph.operations().len(),
         storages: graph.storages().len(),
         peak_bytes: graph.peak(),
@@ -45,6 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let fits = |rows: &[Row]| rows.iter().any(|row| row.feasible);
     let all = summary.rows.chunks(strategies.len()).all(fits);
     Ok(if all { Exit::Fine } else { Exit::Bad })
+}
+
+/// The file's name up to its first dot.
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').next().unwrap_or(&name).to_owned()
 }
 
 /// A bar where somebody is looking.

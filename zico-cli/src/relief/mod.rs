@@ -4,16 +4,20 @@
 //! [`open`] looks at the content of a file, plain or in gzip, never at its name, and reads
 //!
 //! - graphs as networkx writes them in node-link form ([`node_link`]);
-//! - logs of DTR's recorder ([`dtr`]).
+//! - logs of DTR's recorder ([`dtr`]);
+//! - execution traces of PyTorch ([`execution`]), with the times of a profile.
 
 pub mod dtr;
+pub mod execution;
 pub mod node_link;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use execution::Times;
 use flate2::bufread::MultiGzDecoder;
+use serde_json::Value;
 use zico_plan::relief::{Graph, GraphError};
 
 /// The most bytes of a file, out of its gzip: 1 GiB.
@@ -42,8 +46,8 @@ pub enum InputProblem {
     TooLarge,
     /// It is of no kind that is known.
     #[error(
-        "it is neither a node-link graph (JSON) nor a log of DTR (JSON lines); a profile or a .ztrace \
-         does not say what its operations read and write"
+        "it is neither an execution trace of PyTorch nor a node-link graph (both JSON) nor a log of DTR \
+         (JSON lines); a profile does not say what its operations read and write"
     )]
     Unrecognised,
     /// It is no JSON.
@@ -60,40 +64,113 @@ pub enum InputProblem {
     /// Something in a graph is wrong.
     #[error("{0}")]
     Node(String),
+    /// A profile is given for what has times of its own.
+    #[error("it has times of its own: a profile belongs to an execution trace alone")]
+    NotTimed,
     /// The operations make no iteration.
     #[error(transparent)]
     Graph(#[from] GraphError),
 }
 
-/// Reads the iteration in a file. Times of a node-link graph are in units of so many nanoseconds.
+/// What is not in the file.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The unit of the times in a node-link graph, in nanoseconds.
+    pub unit: f64,
+    /// The profile of the run that an execution trace is of. Without one, that of a file
+    /// `NAME_et.json` is `NAME_kineto.json` beside it, if there is one.
+    pub times: Option<PathBuf>,
+}
+
+impl Default for Options {
+    /// Microseconds, and no profile.
+    fn default() -> Self {
+        Self { unit: 1e3, times: None }
+    }
+}
+
+/// An iteration that has been read.
+#[derive(Debug)]
+pub struct Input {
+    /// Its operations and storages.
+    pub graph: Graph,
+    /// What the file calls it, if it does.
+    pub name: Option<String>,
+    /// What somebody who uses it should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl From<Graph> for Input {
+    fn from(graph: Graph) -> Self {
+        Self { graph, name: None, notes: Vec::new() }
+    }
+}
+
+/// Reads the iteration in a file.
 ///
 /// # Errors
 /// See [`InputProblem`]; whatever it is, the error names the file.
-pub fn open(path: &Path, unit: f64) -> Result<Graph, InputError> {
-    let failed = |problem| InputError { path: path.to_owned(), problem };
-    let file = File::open(path).map_err(|error| failed(error.into()))?;
-    read(BufReader::new(file), unit).map_err(failed)
+pub fn open(path: &Path, options: &Options) -> Result<Input, InputError> {
+    let failed = |path: &Path, problem| InputError { path: path.to_owned(), problem };
+    let text = text(path).map_err(|problem| failed(path, problem))?;
+    let beside = options.times.clone().or_else(|| profile_beside(path));
+    let times = match beside.filter(|_| options.times.is_some() || !dtr::looks_like(&text)) {
+        Some(file) => {
+            let times = self::text(&file).and_then(|text| Times::parse(&text));
+            Some(times.map_err(|problem| failed(&file, problem))?)
+        }
+        None => None,
+    };
+    parse(&text, options.unit, times.as_ref()).map_err(|problem| failed(path, problem))
 }
 
-fn read(mut file: impl BufRead, unit: f64) -> Result<Graph, InputProblem> {
+/// The profile that lies beside an execution trace.
+fn profile_beside(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let beside = path.with_file_name(name.replacen("_et.json", "_kineto.json", 1));
+    (beside != path && beside.exists()).then_some(beside)
+}
+
+/// The text of a file, plain or in gzip.
+fn text(path: &Path) -> Result<String, InputProblem> {
     const GZIP: u8 = 0x1f;
+    let mut file = BufReader::new(File::open(path)?);
     if file.fill_buf()?.first() == Some(&GZIP) {
-        return read_plain(MultiGzDecoder::new(file), unit);
+        return read(MultiGzDecoder::new(file));
     }
-    read_plain(file, unit)
+    read(file)
 }
 
-fn read_plain(file: impl Read, unit: f64) -> Result<Graph, InputProblem> {
+fn read(file: impl Read) -> Result<String, InputProblem> {
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(InputProblem::TooLarge);
     }
-    let text = String::from_utf8(text).map_err(|_| InputProblem::Unrecognised)?;
+    String::from_utf8(text).map_err(|_| InputProblem::Unrecognised)
+}
+
+/// Reads an iteration of whatever kind. Times of a node-link graph are in units of so many
+/// nanoseconds; a profile is for an execution trace alone.
+///
+/// # Errors
+/// See [`InputProblem`].
+pub fn parse(text: &str, unit: f64, times: Option<&Times>) -> Result<Input, InputProblem> {
     if !text.trim_start().starts_with('{') {
         return Err(InputProblem::Unrecognised);
     }
-    if dtr::looks_like(&text) { dtr::parse(&text) } else { node_link::parse(&text, unit) }
+    if dtr::looks_like(text) {
+        return no_profile(times).and_then(|()| Ok(dtr::parse(text)?.into()));
+    }
+    let raw: Value = serde_json::from_str(text)?;
+    if execution::looks_like(&raw) {
+        return execution::parse(&raw, times);
+    }
+    no_profile(times).and_then(|()| Ok(node_link::parse(raw, unit)?.into()))
+}
+
+fn no_profile(times: Option<&Times>) -> Result<(), InputProblem> {
+    if times.is_some() { Err(InputProblem::NotTimed) } else { Ok(()) }
 }
 
 #[cfg(test)]
