@@ -5,7 +5,12 @@
 //!
 //! - graphs as networkx writes them in node-link form ([`node_link`]);
 //! - logs of DTR's recorder ([`dtr`]);
-//! - execution traces of PyTorch ([`execution`]), with the times of a profile.
+//! - execution traces of PyTorch ([`execution`]), with the times of a profile;
+//! - traces with operations (`.ztrace` of version 2, [`mod@zico_mock::trace::format`]): their last
+//!   iteration.
+//!
+//! A name that is no file is that of a bundled recording with operations
+//! ([`zico_mock::bundled::operations`]).
 
 pub mod dtr;
 pub mod execution;
@@ -18,6 +23,9 @@ use std::path::{Path, PathBuf};
 use execution::Times;
 use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
+use zico_mock::bundled;
+use zico_mock::trace::format::MAGIC;
+use zico_mock::trace::{Operations, OperationsError, ReadError, Trace};
 use zico_plan::relief::{Graph, GraphError};
 
 /// The most bytes of a file, out of its gzip: 1 GiB.
@@ -46,13 +54,19 @@ pub enum InputProblem {
     TooLarge,
     /// It is of no kind that is known.
     #[error(
-        "it is neither an execution trace of PyTorch nor a node-link graph (both JSON) nor a log of DTR \
-         (JSON lines); a profile does not say what its operations read and write"
+        "it is neither a .ztrace, nor an execution trace of PyTorch, nor a node-link graph (both JSON), nor a \
+         log of DTR (JSON lines); a profile does not say what its operations read and write"
     )]
     Unrecognised,
     /// It is no JSON.
     #[error("it is no JSON")]
     Json(#[from] serde_json::Error),
+    /// It is no trace.
+    #[error(transparent)]
+    Trace(#[from] ReadError),
+    /// A trace without operations, as those of version 1 are.
+    #[error("its last iteration")]
+    Operations(#[from] OperationsError),
     /// A line of a log is wrong.
     #[error("line {line}: {reason}")]
     Line {
@@ -96,13 +110,15 @@ pub struct Input {
     pub graph: Graph,
     /// What the file calls it, if it does.
     pub name: Option<String>,
+    /// What each operation is called, where the file says so.
+    pub names: Vec<String>,
     /// What somebody who uses it should know, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl From<Graph> for Input {
     fn from(graph: Graph) -> Self {
-        Self { graph, name: None, notes: Vec::new() }
+        Self { graph, name: None, names: Vec::new(), notes: Vec::new() }
     }
 }
 
@@ -112,11 +128,22 @@ impl From<Graph> for Input {
 /// See [`InputProblem`]; whatever it is, the error names the file.
 pub fn open(path: &Path, options: &Options) -> Result<Input, InputError> {
     let failed = |path: &Path, problem| InputError { path: path.to_owned(), problem };
-    let text = text(path).map_err(|problem| failed(path, problem))?;
+    let name = path.to_str().filter(|_| !path.exists()).unwrap_or_default();
+    if let Ok(trace) = bundled::open_operations(name) {
+        let done = no_profile(options.times.as_ref()).and_then(|()| of_trace(&trace));
+        return done.map_err(|problem| failed(path, problem));
+    }
+    let content = bytes(path).map_err(|problem| failed(path, problem))?;
+    if content.starts_with(&MAGIC) {
+        let trace = Trace::read(content.as_slice()).map_err(|error| failed(path, error.into()))?;
+        let done = no_profile(options.times.as_ref()).and_then(|()| of_trace(&trace));
+        return done.map_err(|problem| failed(path, problem));
+    }
+    let text = text(content).map_err(|problem| failed(path, problem))?;
     let beside = options.times.clone().or_else(|| profile_beside(path));
     let times = match beside.filter(|_| options.times.is_some() || !dtr::looks_like(&text)) {
         Some(file) => {
-            let times = self::text(&file).and_then(|text| Times::parse(&text));
+            let times = bytes(&file).and_then(self::text).and_then(|text| Times::parse(&text));
             Some(times.map_err(|problem| failed(&file, problem))?)
         }
         None => None,
@@ -131,8 +158,18 @@ fn profile_beside(path: &Path) -> Option<PathBuf> {
     (beside != path && beside.exists()).then_some(beside)
 }
 
-/// The text of a file, plain or in gzip.
-fn text(path: &Path) -> Result<String, InputProblem> {
+/// The last iteration of a trace with operations.
+///
+/// # Errors
+/// The trace does not say what its launches read and write.
+pub fn of_trace(trace: &Trace) -> Result<Input, InputProblem> {
+    let Operations { graph, names, .. } = trace.operations(trace.iterations().len() - 1)?;
+    let names = names.iter().map(|name| name.to_string()).collect();
+    Ok(Input { graph, name: Some(trace.name().to_owned()), names, notes: Vec::new() })
+}
+
+/// What is in a file, plain or in gzip.
+fn bytes(path: &Path) -> Result<Vec<u8>, InputProblem> {
     const GZIP: u8 = 0x1f;
     let mut file = BufReader::new(File::open(path)?);
     if file.fill_buf()?.first() == Some(&GZIP) {
@@ -141,13 +178,17 @@ fn text(path: &Path) -> Result<String, InputProblem> {
     read(file)
 }
 
-fn read(file: impl Read) -> Result<String, InputProblem> {
-    let mut text = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
+fn read(file: impl Read) -> Result<Vec<u8>, InputProblem> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(InputProblem::TooLarge);
     }
-    String::from_utf8(text).map_err(|_| InputProblem::Unrecognised)
+    Ok(bytes)
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, InputProblem> {
+    String::from_utf8(bytes).map_err(|_| InputProblem::Unrecognised)
 }
 
 /// Reads an iteration of whatever kind. Times of a node-link graph are in units of so many
@@ -169,7 +210,7 @@ pub fn parse(text: &str, unit: f64, times: Option<&Times>) -> Result<Input, Inpu
     no_profile(times).and_then(|()| Ok(node_link::parse(raw, unit)?.into()))
 }
 
-fn no_profile(times: Option<&Times>) -> Result<(), InputProblem> {
+fn no_profile<T>(times: Option<&T>) -> Result<(), InputProblem> {
     if times.is_some() { Err(InputProblem::NotTimed) } else { Ok(()) }
 }
 

@@ -71,6 +71,7 @@ pub fn parse(raw: &Value, times: Option<&Times>) -> Result<Input, InputProblem> 
     let times = times.map(|times| times.of(&calls, &chosen));
     let mut origins = [0_usize; 4];
     let mut operations = Vec::with_capacity(until - from);
+    let called = (from..until).map(|at| calls.all[chosen[at]].name.clone()).collect();
     for at in from..until {
         let names = |all: &[u32]| -> Vec<u32> {
             all.iter().filter_map(|one| names.get(one).copied()).collect()
@@ -90,7 +91,8 @@ pub fn parse(raw: &Value, times: Option<&Times>) -> Result<Input, InputProblem> 
         "times of operations: {recorded} as the profile names the call, {placed} by their position in it, \
          {mean} the mean of their name in it, {ruled} by their bytes"
     );
-    Ok(Input { graph: Graph::new(storages, operations)?, name: None, notes: vec![note] })
+    let graph = Graph::new(storages, operations)?;
+    Ok(Input { graph, name: None, names: called, notes: vec![note] })
 }
 
 impl Call {
