@@ -14,5 +14,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(format!("{again:?}"), format!("{trace:?}"));
         let _ = trace.stats();
         let _ = trace.wave(0, 60);
+        let _ = trace.operations(trace.iterations().len() - 1);
     }
 });

@@ -12,7 +12,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use zico_core::{Bytes, Lifetime, Ticks};
 use zico_mock::trace::format::{MAGIC, MAX_TEXT, Malformed, VERSION};
-use zico_mock::trace::{BlockId, Iteration, Phase, Place, ReadError, Step, Trace, TraceError};
+use zico_mock::trace::{
+    Access, BlockId, Iteration, OperationsError, Phase, Place, ReadError, Step, Trace, TraceError,
+};
 
 fn alloc(block: u32, bytes: u64, lifetime: Lifetime) -> Step {
     Step::Alloc { block: BlockId::new(block), bytes: Bytes::new(bytes), lifetime }
@@ -215,6 +217,8 @@ fn any_trace() -> impl Strategy<Value = Trace> {
             let setup = setup.collect();
             let iterations = iterations.into_iter().map(|choices| {
                 let mut steps = Vec::new();
+                let known = choices.first().is_some_and(|&(_, value)| value % 2 == 0);
+                let mut accesses = Vec::new();
                 for (choice, value) in choices {
                     match choice {
                         0..2 => {
@@ -225,10 +229,18 @@ fn any_trace() -> impl Strategy<Value = Trace> {
                             steps.push(free(live.remove(value as usize % live.len())));
                         }
                         5 => steps.push(Step::Phase(Phase::ALL[value as usize % 5])),
-                        _ => steps.push(launch(value >> 16)),
+                        _ => {
+                            steps.push(launch(value >> 16));
+                            let all = live.iter().map(|&block| BlockId::new(block));
+                            let name = if value % 3 == 0 { "f" } else { "" };
+                            let (reads, writes) = all.partition(|block| block.value() % 2 == 0);
+                            let repeatable = value % 5 == 0;
+                            accesses.push(Access { name: name.into(), reads, writes, repeatable });
+                        }
                     }
                 }
-                Iteration::new(steps, Ticks::new(u64::MAX))
+                accesses.truncate(if known { usize::MAX } else { 0 });
+                Iteration::new(steps, Ticks::new(u64::MAX)).with_accesses(accesses)
             });
             let iterations = iterations.collect();
             Trace::new(name, provenance, setup, iterations).unwrap()
@@ -268,9 +280,13 @@ proptest! {
 
     /// Valid compression around any content: the reader itself has to cope.
     #[test]
-    fn any_content_gives_a_trace_or_an_error(content in vec(0..7u8, 0..200), wild in any::<Vec<u8>>()) {
+    fn any_content_gives_a_trace_or_an_error(
+        content in vec(0..7u8, 0..200),
+        version in 1..=VERSION,
+        wild in any::<Vec<u8>>(),
+    ) {
         for content in [&content, &wild] {
-            if let Ok(trace) = Trace::read(&file(content)[..]) {
+            if let Ok(trace) = Trace::read(&file_of(version, content)[..]) {
                 prop_assert_eq!(Trace::read(&written(&trace)[..]).unwrap(), trace);
             }
         }
@@ -278,8 +294,12 @@ proptest! {
 }
 
 fn file(content: &[u8]) -> Vec<u8> {
+    file_of(1, content)
+}
+
+fn file_of(version: u8, content: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
-    file.push(VERSION);
+    file.push(version);
     let mut deflated = flate2::write::ZlibEncoder::new(file, flate2::Compression::fast());
     deflated.write_all(content).unwrap();
     deflated.finish().unwrap()
@@ -303,6 +323,77 @@ fn the_format_is_as_documented() {
     assert_eq!((first.recorded(), first.steps()), (Ticks::new(9), &expected[..]));
     assert_eq!((second.recorded(), second.steps()), (Ticks::new(5), &[free(1)][..]));
     assert_eq!(Trace::read(&written(&read)[..]).unwrap(), read);
+}
+
+#[test]
+fn operations_are_as_documented() {
+    // No name and provenance; "f" and "g"; setup of a persistent block of 8 bytes; one iteration:
+    // a block of 5 bytes, g of 6 ns reads block 0 and writes block 1, backward, f of 7 ns, which does
+    // not repeat, changes block 0 and reads block 1, which goes.
+    let steps = [
+        vec![0, 0, 2, 1, b'f', 1, b'g', 1, 1, 8, 1, 9, 5],
+        vec![2, 5, 6, 6, 1, 1, 1, 1, 1, 0, 5, 2, 6, 7, 0, 0, 1, 0, 1, 1, 0, 0],
+    ];
+    let content = steps.concat();
+    let read = Trace::read(&file_of(VERSION, &content)[..]).unwrap();
+    let (first, second) = (BlockId::new(0), BlockId::new(1));
+    let access = |name: &str, reads: &[BlockId], writes: &[BlockId], repeatable| Access {
+        name: name.into(),
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+        repeatable,
+    };
+    let accesses =
+        [access("g", &[first], &[second], true), access("f", &[second], &[first], false)];
+    assert_eq!(read.iterations()[0].accesses(), accesses);
+    assert_eq!(Trace::read(&written(&read)[..]).unwrap(), read);
+    let operations = read.operations(0).unwrap();
+    assert_eq!(
+        (operations.backward, operations.blocks.as_slice()),
+        (Some(1), &[first, second][..])
+    );
+    let graph = &operations.graph;
+    assert_eq!((graph.nanos(), graph.peak(), graph.storages().len()), (13, 13, 2));
+    assert!(graph.storages()[0].kept && graph.storages()[0].initial);
+    assert_eq!((graph.storages()[1].kept, graph.storages()[1].released), (false, Some(1)));
+    assert_eq!(read.operations(1).unwrap_err(), OperationsError::None);
+    assert_eq!(small().operations(0).unwrap_err(), OperationsError::None);
+    assert!(read.has_operations() && !small().has_operations());
+
+    let wrong = |at: usize, byte: u8| {
+        let mut content = content.clone();
+        content[at] = byte;
+        Trace::read(&file_of(VERSION, &content)[..]).unwrap_err()
+    };
+    let source = |error| match error {
+        ReadError::Malformed { source, record, .. } => (record, source),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(source(wrong(17, 2)), (2, Malformed::Name(2)));
+    assert_eq!(source(wrong(18, 2)), (2, Malformed::Repeats(2)));
+    assert_eq!(source(wrong(20, 2)), (2, Malformed::Used { back: 2, allocated: 2 }));
+    // More steps than there are; an operation in a file of version 1.
+    assert!(matches!(wrong(12, 0xff), ReadError::Malformed { .. } | ReadError::Damaged { .. }));
+    let plain = [&[0, 0, 0, 1, 9, 1, 6, 1, 0, 1, 0, 0][..]].concat();
+    assert_eq!(malformed(&plain), (7, 0, Malformed::Tag(6)));
+}
+
+#[test]
+fn operations_use_what_is_alive_and_are_known_of_all_launches() {
+    let steps = vec![alloc(0, 8, Lifetime::Iteration), launch(1), free(0), launch(1)];
+    let access =
+        |reads: Vec<BlockId>| Access { name: "".into(), reads, writes: vec![], repeatable: true };
+    let trace = |accesses| {
+        let iteration = Iteration::new(steps.clone(), Ticks::ZERO).with_accesses(accesses);
+        Trace::new("t".into(), String::new(), vec![], vec![iteration])
+    };
+    let block = BlockId::new(0);
+    assert!(trace(vec![access(vec![block]), access(vec![])]).is_ok());
+    let place = Place { iteration: Some(0), step: 3 };
+    let dead = trace(vec![access(vec![]), access(vec![block])]);
+    assert_eq!(dead, Err(TraceError::UsesDead { place, block }));
+    let one = trace(vec![access(vec![])]);
+    assert_eq!(one, Err(TraceError::Accesses { iteration: 0, launches: 2, accesses: 1 }));
 }
 
 fn malformed(content: &[u8]) -> (u64, u64, Malformed) {
@@ -332,8 +423,8 @@ fn files_that_are_something_else_are_named() {
     assert!(matches!(Trace::read(&b""[..]), Err(ReadError::NotATrace)));
     assert!(matches!(Trace::read(&b"ZTRAPEZE"[..]), Err(ReadError::NotATrace)));
     let mut newer = good.clone();
-    newer[6] = 2;
-    assert!(matches!(Trace::read(&newer[..]), Err(ReadError::Version { found: 2 })));
+    newer[6] = 3;
+    assert!(matches!(Trace::read(&newer[..]), Err(ReadError::Version { found: 3 })));
     let longer = [&good[..], b"x"].concat();
     let trailing = ReadError::Malformed { offset: 0, record: 0, source: Malformed::Trailing };
     let error = Trace::read(&longer[..]).unwrap_err();

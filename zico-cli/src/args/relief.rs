@@ -12,8 +12,9 @@ use crate::size;
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Relief {
-    /// An iteration with its operations: a node-link graph of networkx (JSON), or a log of DTR's
-    /// recorder (JSON lines), either plain or in gzip
+    /// An iteration with its operations: a .ztrace of version 2, a bundled one by its name (resnet50,
+    /// bert-base, gcn), an execution trace of PyTorch (JSON), a node-link graph of
+    /// networkx (JSON), or a log of DTR's recorder (JSON lines), each plain or in gzip
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
@@ -43,6 +44,19 @@ pub struct Relief {
     #[arg(long, default_value = "us")]
     pub time_unit: TimeUnit,
 
+    /// The profile (Kineto, JSON) with the times of an execution trace [default: NAME_kineto.json
+    /// beside NAME_et.json]
+    #[arg(long, visible_alias = "kineto", value_name = "FILE")]
+    pub times: Option<PathBuf>,
+
+    /// Write a report: time against budget, and memory over time with what left and when
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+
+    /// Write the report over a file that is there already (never over the one that is read)
+    #[arg(long, requires = "report")]
+    pub force: bool,
+
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
@@ -69,8 +83,10 @@ Strategies:
   zico            ours, recomputation, the link and encodings together; zico-lossy with loss
 
 Examples:
-  zico relief resnet50.json --budget p=0.5                every planner at half of the peak
+  zico relief resnet50 --budget p=0.5                     every planner at half of the peak
+  zico relief job_et.json --times job_kineto.json --budget p=0.7
   zico relief unet.log.gz --budget p=0.8,p=0.5,p=0.4 --strategy recompute,zico
+  zico relief bert-base --budget p=0.9,p=0.7,p=0.5 --link pcie5 --report bert.html
   zico relief graph.json --budget 8GiB --link 12 --json   with 12 GB/s each way
 
 The bound of a row is the time that no plan within the budget can be faster than, with what the

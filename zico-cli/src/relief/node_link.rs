@@ -44,8 +44,7 @@ const MOST: f64 = (1_u64 << 61) as f64;
 ///
 /// # Errors
 /// It is no such graph, or names nodes that there are not, or has a cycle.
-pub fn parse(text: &str, unit: f64) -> Result<Graph, InputProblem> {
-    let raw: Value = serde_json::from_str(text)?;
+pub fn parse(raw: Value, unit: f64) -> Result<Graph, InputProblem> {
     if raw.get("nodes").is_none() {
         return Err(InputProblem::Unrecognised);
     }

@@ -2,10 +2,10 @@
 
 use zico_plan::relief::Graph;
 
-use super::{InputProblem, read};
+use super::InputProblem;
 
 fn parse(text: &str) -> Result<Graph, InputProblem> {
-    read(text.as_bytes(), 1000.0)
+    Ok(super::parse(text, 1000.0, None)?.graph)
 }
 
 const CHAIN: &str = r#"{"directed": true, "graph": {"order": ["a", 7, "c"]}, "nodes": [

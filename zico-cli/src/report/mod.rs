@@ -6,6 +6,7 @@ mod chart;
 mod curves;
 mod packing;
 mod panels;
+mod relief;
 mod scale;
 
 pub use curves::{Curves, Panel, curves};
@@ -14,12 +15,14 @@ use minijinja::{AutoEscape, Environment, context};
 use zico_core::Bytes;
 use zico_mock::replay::Outcome;
 use zico_plan::Block;
+use zico_plan::relief::Graph;
 
+use crate::command::relief::Planned;
 use crate::failure::Failure;
 use crate::size::ticks;
 use crate::summary::{
-    BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, ReplaySummary, Tried, UnderBudget,
-    UnderPolicy,
+    BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, RELIEF_HEADER, RELIEF_LEGEND,
+    ReliefRow, ReliefSummary, ReplaySummary, Tried, UnderBudget, UnderPolicy,
 };
 
 /// The report of a replay.
@@ -121,6 +124,58 @@ pub(crate) fn packing(summary: &PlanSummary, blocks: &[Block]) -> Result<String,
     })?)
 }
 
+/// The report of relief: strategies at each budget, with the fastest plan of each.
+pub(crate) fn relief(
+    summary: &ReliefSummary,
+    link: &str,
+    graph: &Graph,
+    names: &[String],
+    best: &[(u64, Option<Planned>)],
+) -> Result<String, Failure> {
+    let over = |bytes: u64| bytes as f64 / summary.peak_bytes.max(1) as f64;
+    let mut strategies: Vec<relief::Curve> = Vec::new();
+    for row in &summary.rows {
+        let time = row.seconds.map(|seconds| seconds / summary.seconds.max(1e-12));
+        let point = (over(row.budget_bytes), time);
+        match strategies.iter_mut().find(|(name, _)| name == row.strategy) {
+            Some((_, points)) => points.push(point),
+            None => strategies.push((row.strategy.to_owned(), vec![point])),
+        }
+    }
+    let count = strategies.len().max(1);
+    let budgets = best.iter().zip(summary.rows.chunks(count)).map(|((budget, planned), rows)| {
+        let best = planned.as_ref().map(|planned| planned.strategy);
+        let row = |row: &ReliefRow| {
+            context! { best => best == Some(row.strategy), cells => row.cells(summary.seconds) }
+        };
+        let chart = planned.as_ref().map(|planned| {
+            let (steps, outcome) = (&planned.steps, &planned.outcome);
+            let drawn = relief::Drawn { graph, names, steps, outcome, budget: *budget };
+            minijinja::value::Serde(relief::chart(&drawn))
+        });
+        context! {
+            title => format!("{} ({:.2} of the peak)", Bytes::new(*budget), over(*budget)),
+            rows => rows.iter().map(row).collect::<Vec<_>>(),
+            best,
+            chart,
+        }
+    });
+    let budgets: Vec<minijinja::Value> = budgets.collect();
+    Ok(environment()?.get_template("relief.html")?.render(context! {
+        name => summary.name.as_str(),
+        operations => summary.operations,
+        storages => summary.storages,
+        peak => Bytes::new(summary.peak_bytes).to_string(),
+        seconds => format!("{:.6}", summary.seconds),
+        link,
+        header => RELIEF_HEADER,
+        legend => RELIEF_LEGEND,
+        version => env!("CARGO_PKG_VERSION"),
+        budgets,
+        curves => minijinja::value::Serde(relief::curves(strategies)),
+    })?)
+}
+
 fn environment() -> Result<Environment<'static>, Failure> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -130,6 +185,7 @@ fn environment() -> Result<Environment<'static>, Failure> {
         ("curves.svg", include_str!("curves.svg")),
         ("comparison.html", include_str!("comparison.html")),
         ("packing.html", include_str!("packing.html")),
+        ("relief.html", include_str!("relief.html")),
     ] {
         environment.add_template(name, template)?;
     }

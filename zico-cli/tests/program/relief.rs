@@ -78,3 +78,35 @@ fn bad_input_is_refused() {
     refused(&["relief", &path, "--budget", "1", "--link", "string"], &["pcie4"]);
     refused(&["relief", &path, "--budget", "1", "--strategy", "magic"], &["autoswap"]);
 }
+
+#[test]
+fn a_report_with_every_strategy_and_what_left() {
+    let path = chain("drawn.json");
+    let report = file("drawn.html", b"");
+    let report = report.to_str().unwrap();
+    let args = ["relief", &path, "--budget", "p=0.6,p=0.8", "--report", report];
+    refused(&args, &["drawn"]);
+    let output = zico(&[&args[..], &["--force"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let html = std::fs::read_to_string(report).unwrap();
+    for words in ["Time against budget", "capuchin", "Memory over time under", "run again", "540 B"]
+    {
+        assert!(html.contains(words), "no {words:?}");
+    }
+    assert!(
+        !html.contains("NaN") && !html.contains("{{") && !html.contains("http"),
+        "self-contained"
+    );
+    refused(&["relief", &path, "--budget", "p=0.6", "--report", &path, "--force"], &["drawn.json"]);
+}
+
+#[test]
+fn a_bundled_recording_by_its_name() {
+    let args = ["relief", "resnet50", "--budget", "p=0.5", "--strategy", "zico", "--work", "0"];
+    let found = json(&[&args[..], &["--json"]].concat(), 0);
+    assert_eq!(found["name"], "resnet50");
+    let row = &found["rows"][0];
+    assert_eq!((&row["feasible"], &row["checked"]), (&true.into(), &true.into()));
+    assert!(found["operations"].as_u64().unwrap() > 500, "{found}");
+    refused(&["relief", "no-such-recording", "--budget", "1GiB"], &["no-such-recording"]);
+}

@@ -1,5 +1,5 @@
-//! The training jobs that come with the library: recorded ones ([`names`]), and small synthetic
-//! ones ([`made`]).
+//! The training jobs that come with the library: recorded ones ([`names`]), small synthetic ones
+//! ([`made`]), and recordings of what each launch reads and writes ([`operations`]).
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
@@ -7,12 +7,12 @@ use super::{ReadError, Trace};
 
 /// Names and files, in the order of the names.
 macro_rules! traces {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_bytes!(concat!("../../traces/", $name, ".ztrace")))),*]
+    ($folder:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_bytes!(concat!("../../traces/", $folder, $name, ".ztrace")))),*]
     };
 }
 
-const TRACES: &[(&str, &[u8])] = traces![
+const TRACES: &[(&str, &[u8])] = traces!["":
     "bert-base",
     "dlrm",
     "gcn",
@@ -26,7 +26,9 @@ const TRACES: &[(&str, &[u8])] = traces![
     "whisper-tiny",
 ];
 
-const MADE: &[(&str, &[u8])] = traces!["carry"];
+const MADE: &[(&str, &[u8])] = traces!["": "carry"];
+
+const OPERATIONS: &[(&str, &[u8])] = traces!["operations/": "bert-base", "gcn", "resnet50"];
 
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
     TRACES.iter().chain(MADE)
@@ -41,6 +43,15 @@ pub enum BundledError {
         all().map(|&(name, _)| name).collect::<Vec<_>>().join(", ")
     )]
     Unknown {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// There is no such recording with operations.
+    #[error(
+        "no bundled recording with operations is called \"{name}\"; there are {}",
+        operations().collect::<Vec<_>>().join(", ")
+    )]
+    UnknownOperations {
         /// The name that was asked for.
         name: String,
     },
@@ -63,6 +74,24 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// `carry` replaces its loss in each iteration.
 pub fn made() -> impl Iterator<Item = &'static str> {
     MADE.iter().map(|&(name, _)| name)
+}
+
+/// The names of the recordings that say what each launch reads and writes, sorted. They are other
+/// recordings than those of the same [`names`], and are opened by [`open_operations`].
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|&(name, _)| name)
+}
+
+/// Reads the bundled recording with operations of this name.
+///
+/// # Errors
+///
+/// No such recording has this name.
+pub fn open_operations(name: &str) -> Result<Trace, BundledError> {
+    let found = OPERATIONS.iter().find(|&&(known, _)| known == name);
+    let unknown = || BundledError::UnknownOperations { name: name.to_owned() };
+    let &(name, file) = found.ok_or_else(unknown)?;
+    Trace::read(file).map_err(|source| BundledError::Damaged { name, source })
 }
 
 /// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the

@@ -2,7 +2,7 @@
 
 use zico_core::{Bytes, Lifetime};
 
-use super::{BlockId, Iteration, Phase, Step, Trace, TraceError};
+use super::{Access, BlockId, Iteration, Phase, Step, Trace, TraceError};
 
 impl Trace {
     /// The same job with one more block of `bytes` in each iteration, which outlives it: in the
@@ -41,7 +41,8 @@ impl Trace {
             all.push(Step::Alloc { block, bytes, lifetime: Lifetime::Iteration });
             all.extend(carried.replace(block).map(|block| Step::Free { block }));
             all.extend(after.iter().map(|&step| made.again(step)));
-            Iteration::new(all, iteration.recorded())
+            let accesses = iteration.accesses().iter().map(|access| made.access(access)).collect();
+            Iteration::new(all, iteration.recorded()).with_accesses(accesses)
         });
         let iterations = iterations.collect();
         Self::new(self.name.clone(), self.provenance.clone(), setup, iterations)
@@ -62,6 +63,12 @@ impl Made {
         let block = BlockId::new(self.blocks);
         self.blocks = self.blocks.saturating_add(1);
         block
+    }
+
+    fn access(&self, access: &Access) -> Access {
+        let names = |all: &[BlockId]| all.iter().map(|block| self.names[block.index()]).collect();
+        let (reads, writes) = (names(&access.reads), names(&access.writes));
+        Access { reads, writes, ..access.clone() }
     }
 
     fn again(&mut self, step: Step) -> Step {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zico_core::{Bytes, Lifetime, Ticks};
 
-use super::{Block, BlockId, Iteration, Step};
+use super::{Access, Block, BlockId, Iteration, Step};
 
 /// The position of a step in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,24 @@ pub enum TraceError {
         /// The block.
         block: BlockId,
     },
+    /// It is known of some launches what they read and write, and not of others.
+    #[error("iteration {iteration} has {launches} launches and says of {accesses} what they use")]
+    Accesses {
+        /// The iteration.
+        iteration: usize,
+        /// Its launches.
+        launches: usize,
+        /// Of how many it is known.
+        accesses: usize,
+    },
+    /// A launch uses a block that is not alive.
+    #[error("{place}: {block} is used and not alive")]
+    UsesDead {
+        /// The launch.
+        place: Place,
+        /// The block.
+        block: BlockId,
+    },
     /// A sum over the trace cannot be represented.
     #[error("{place}: {what} add up to more than can be counted")]
     Overflow {
@@ -99,9 +117,7 @@ pub(super) fn blocks(setup: &[Step], iterations: &[Iteration]) -> Result<Vec<Blo
         checker.step(place, what)?;
     }
     for (number, iteration) in iterations.iter().enumerate() {
-        for (step, what) in iteration.steps().iter().enumerate() {
-            checker.step(Place { iteration: Some(number), step }, what)?;
-        }
+        checker.iteration(number, iteration)?;
     }
     Ok(checker.blocks)
 }
@@ -118,6 +134,34 @@ struct Checker {
 }
 
 impl Checker {
+    fn iteration(&mut self, number: usize, iteration: &Iteration) -> Result<(), TraceError> {
+        let mut accesses = iteration.accesses().iter();
+        let mut launches = 0;
+        for (step, what) in iteration.steps().iter().enumerate() {
+            let place = Place { iteration: Some(number), step };
+            self.step(place, what)?;
+            if matches!(what, Step::Launch { .. }) {
+                launches += 1;
+                self.used(place, accesses.next())?;
+            }
+        }
+        let accesses = iteration.accesses().len();
+        if accesses != 0 && accesses != launches {
+            return Err(TraceError::Accesses { iteration: number, launches, accesses });
+        }
+        Ok(())
+    }
+
+    /// What a launch uses is alive.
+    fn used(&self, place: Place, access: Option<&Access>) -> Result<(), TraceError> {
+        let alive = |block: BlockId| self.alive.get(block.index()).is_some_and(|&alive| alive);
+        let mut used = access.into_iter().flat_map(|one| one.reads.iter().chain(&one.writes));
+        match used.find(|&&block| !alive(block)) {
+            Some(&block) => Err(TraceError::UsesDead { place, block }),
+            None => Ok(()),
+        }
+    }
+
     fn step(&mut self, place: Place, step: &Step) -> Result<(), TraceError> {
         match *step {
             Step::Alloc { block, bytes, lifetime } => {

@@ -23,6 +23,7 @@ mod carrying;
 mod check;
 pub mod format;
 mod lifetimes;
+mod operations;
 mod stats;
 
 use std::fmt;
@@ -32,6 +33,7 @@ use zico_core::{Bytes, Lifetime, Ticks};
 pub use check::{Place, TraceError};
 pub use format::ReadError;
 pub use lifetimes::{GRAIN, Repeating};
+pub use operations::{Access, Operations, OperationsError};
 pub use stats::{IterationStats, Stats};
 
 /// One block of memory, named by its place in the order of allocation: 0, 1, 2 and so on.
@@ -143,13 +145,26 @@ pub enum Step {
 pub struct Iteration {
     steps: Vec<Step>,
     recorded: Ticks,
+    accesses: Vec<Access>,
 }
 
 impl Iteration {
     /// An iteration that took `recorded` of wall time when it was recorded.
     #[must_use]
     pub const fn new(steps: Vec<Step>, recorded: Ticks) -> Self {
-        Self { steps, recorded }
+        Self { steps, recorded, accesses: Vec::new() }
+    }
+
+    /// The same with what each of its launches reads and writes, in their order.
+    #[must_use]
+    pub fn with_accesses(self, accesses: Vec<Access>) -> Self {
+        Self { accesses, ..self }
+    }
+
+    /// What each launch reads and writes; nothing where that was not recorded.
+    #[must_use]
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
     }
 
     /// What it does, in order.
@@ -184,7 +199,9 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// The first place where the steps do not make sense. There has to be an iteration. `setup`
+    /// The first place where the steps do not make sense. There has to be an iteration. If it is known
+    /// of one launch of an iteration what it reads and writes, it is of all, and these blocks are alive
+    /// then. `setup`
     /// holds nothing but allocations. Block ids count up from zero in the order of allocation.
     /// No block has zero bytes. Only blocks that are alive and not persistent are freed. The
     /// bytes of all blocks and the work of all launches can each be summed up without overflow.

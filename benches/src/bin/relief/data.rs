@@ -47,7 +47,7 @@ pub(crate) fn exact(path: &Path) -> Result<(Graph, Value), Failed> {
 /// An iteration as the program reads it; of a node-link graph with where the backward pass begins
 /// and what operations are.
 pub(crate) fn open(path: &Path) -> Result<Graph, Failed> {
-    let graph = relief::open(path, 1000.0)?;
+    let graph = relief::open(path, &relief::Options::default())?.graph;
     if path.extension().is_none_or(|extension| extension != "json") {
         return Ok(graph);
     }

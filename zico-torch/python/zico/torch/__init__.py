@@ -17,8 +17,17 @@ import zico
 from zico._native import native
 from zico.torch._build import BuildError, load_shim, shim_path
 from zico.torch._marks import Marks
+from zico.torch._operations import OperationRecorder, Rates, record_operations
 
-__all__ = ["BuildError", "disable", "enable", "is_enabled"]
+__all__ = [
+    "BuildError",
+    "OperationRecorder",
+    "Rates",
+    "disable",
+    "enable",
+    "is_enabled",
+    "record_operations",
+]
 
 #: Tensors of fewer bytes stay with PyTorch's own allocator on the CPU.
 THRESHOLD = 64 << 10

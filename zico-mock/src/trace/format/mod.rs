@@ -1,6 +1,6 @@
-//! `.ztrace`, the file format of traces, version 1.
+//! `.ztrace`, the file format of traces, versions 1 and 2.
 //!
-//! A file is the six bytes `ZTRACE`, one byte with the version, which is 1, and then the *content*
+//! A file is the six bytes `ZTRACE`, one byte with the version, and then the *content*
 //! as one zlib stream (RFC 1950), with which the file ends. Content is at most
 //! [`MAX_CONTENT`] bytes when inflated. It consists of
 //!
@@ -17,11 +17,17 @@
 //!   | 3 | the same: an operator's temporary in older files, never written | its size in bytes |
 //!   | 4 | the device gets work | recorded nanoseconds |
 //!   | 5 | a phase starts | 0 data, 1 forward, 2 backward, 3 optimizer, 4 zero_grad |
+//!   | 6 | the device gets an operation (version 2) | recorded nanoseconds; an *access* follows |
+//!
+//! - *access*: a number, which name the operation has; a number, 1 if it gives the same result each
+//!   time and 0 if not; the number of blocks that it reads, and each of them; the number of blocks
+//!   that it writes, and each of them. A block is the number of blocks that were allocated since;
 //!
 //! and is made up of
 //!
 //! 1. text: the name of the trace;
 //! 2. text: its provenance;
+//!    in version 2: the number of names of operations, and each of them, a text;
 //! 3. the number of steps in the setup, and these steps;
 //! 4. the number of iterations, and for each its recorded wall time in nanoseconds (a number), the
 //!    number of its steps, and these steps.
@@ -29,22 +35,32 @@
 //! Nothing follows. Blocks have no ids in a file: they are numbered in the order of allocation. A
 //! free counts back from the newest block because that number is the same in every iteration of a
 //! steady job, which is why the files compress well. The checksum at the end of the zlib stream
-//! guards the content. What a trace has to fulfil besides is said at [`Trace::new`].
+//! guards the content. A trace that says what its launches read and write is of version 2 and has
+//! only operations, no other launches; any other is of version 1. What a trace has to fulfil besides is said at [`Trace::new`].
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+mod content;
+mod written;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufReader, Read, Write};
 
 use flate2::Compression;
 use flate2::bufread::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use zico_core::{Bytes, Lifetime, Ticks};
+use zico_core::{Lifetime, Ticks};
 
-use super::{BlockId, Iteration, Phase, Step, Trace, TraceError};
+use super::{Iteration, Trace, TraceError};
+use content::Content;
+use written::Written;
 
 /// What every trace file starts with.
 pub const MAGIC: [u8; 6] = *b"ZTRACE";
 
-/// The version that follows [`MAGIC`] in the files that this library reads and writes.
-pub const VERSION: u8 = 1;
+/// The latest version that may follow [`MAGIC`]. This library also reads version 1, and writes it
+/// where a trace has no operations.
+pub const VERSION: u8 = 2;
+
+const WITHOUT_OPERATIONS: u8 = 1;
 
 /// The most bytes of content a file may inflate to: 64 MiB, over a hundred times what the longest
 /// of the bundled traces has. What a reader allocates is in proportion to the content it has read,
@@ -66,7 +82,9 @@ pub enum ReadError {
     #[error("is not a trace: it does not start with \"ZTRACE\"")]
     NotATrace,
     /// The file is of another version of the format.
-    #[error("is of version {found} of the trace format; this program reads version {VERSION}")]
+    #[error(
+        "is of version {found} of the trace format; this program reads versions 1 to {VERSION}"
+    )]
     Version {
         /// The version of the file.
         found: u8,
@@ -128,6 +146,20 @@ pub enum Malformed {
         /// How many blocks were allocated before.
         allocated: u32,
     },
+    /// An operation uses a block that counts back too far.
+    #[error("an operation uses a block {back} back of {allocated}")]
+    Used {
+        /// How far it counts back.
+        back: u64,
+        /// How many blocks were allocated before.
+        allocated: u32,
+    },
+    /// There is no name of an operation with this number.
+    #[error("no operation has the name {0}")]
+    Name(u64),
+    /// Whether an operation repeats is neither 0 nor 1.
+    #[error("an operation repeats or does not: 1 or 0, not {0}")]
+    Repeats(u64),
     /// Something follows the content.
     #[error("something follows the end")]
     Trailing,
@@ -151,18 +183,23 @@ impl Trace {
         if magic != MAGIC {
             return Err(ReadError::NotATrace);
         }
-        if version != VERSION {
+        if version != VERSION && version != WITHOUT_OPERATIONS {
             return Err(ReadError::Version { found: version });
         }
         let inflated = BufReader::new(ZlibDecoder::new(file));
-        let mut content = Content { inflated, offset: 0, record: 0, blocks: 0 };
+        let mut content = Content::new(inflated);
         let name = content.text()?;
         let provenance = content.text()?;
-        let setup = content.steps()?;
+        if version == VERSION {
+            content.names()?;
+        }
+        let setup = content.steps(&mut Vec::new())?;
         let mut iterations = Vec::new();
         for _ in 0..content.number()? {
             let recorded = Ticks::new(content.number()?);
-            iterations.push(Iteration::new(content.steps()?, recorded));
+            let mut accesses = Vec::new();
+            let steps = content.steps(&mut accesses)?;
+            iterations.push(Iteration::new(steps, recorded).with_accesses(accesses));
         }
         content.end()?;
         Ok(Self::new(name, provenance, setup, iterations)?)
@@ -185,18 +222,31 @@ impl Trace {
             }
         }
         to.write_all(&MAGIC)?;
-        to.write_all(&[VERSION])?;
+        let names = self.operation_names();
+        to.write_all(&[if names.is_empty() { WITHOUT_OPERATIONS } else { VERSION }])?;
         let deflated = ZlibEncoder::new(to, Compression::best());
-        let mut content = Written { deflated, offset: 0, blocks: 0 };
+        let mut content = Written::new(deflated);
         content.text(&self.name)?;
         content.text(&self.provenance)?;
-        content.steps(&self.setup)?;
+        if !names.is_empty() {
+            content.number(names.len() as u64)?;
+            names.iter().try_for_each(|name| content.text(name))?;
+        }
+        let numbers: HashMap<&str, u64> = names.iter().copied().zip(0..).collect();
+        content.steps(&self.setup, &[], &numbers)?;
         content.number(self.iterations.len() as u64)?;
         for iteration in &self.iterations {
             content.number(iteration.recorded().value())?;
-            content.steps(iteration.steps())?;
+            content.steps(iteration.steps(), iteration.accesses(), &numbers)?;
         }
-        content.deflated.finish()?.flush()
+        content.end()
+    }
+
+    /// What operations are called, each name once, in the order in which they come up.
+    fn operation_names(&self) -> Vec<&str> {
+        let mut seen = HashSet::new();
+        let accesses = self.iterations.iter().flat_map(Iteration::accesses);
+        accesses.map(|access| &*access.name).filter(|&name| seen.insert(name)).collect()
     }
 }
 
@@ -205,176 +255,11 @@ const TAG_FREE: u8 = 0;
 const TAG_TEMPORARY: u8 = 3;
 const TAG_LAUNCH: u8 = 4;
 const TAG_PHASE: u8 = 5;
+const TAG_OPERATION: u8 = 6;
 
 const fn alloc_tag(lifetime: Lifetime) -> u8 {
     match lifetime {
         Lifetime::Persistent => 1,
         Lifetime::Iteration => 2,
-    }
-}
-
-/// Content as it is written.
-struct Written<W: Write> {
-    deflated: ZlibEncoder<W>,
-    offset: u64,
-    /// How many blocks are allocated so far.
-    blocks: u32,
-}
-
-impl<W: Write> Written<W> {
-    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.offset += bytes.len() as u64;
-        if self.offset > MAX_CONTENT {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.deflated.write_all(bytes)
-    }
-
-    fn number(&mut self, mut value: u64) -> io::Result<()> {
-        while value >= 0x80 {
-            self.bytes(&[value.to_le_bytes()[0] | 0x80])?;
-            value >>= 7;
-        }
-        self.bytes(&[value.to_le_bytes()[0]])
-    }
-
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        self.number(text.len() as u64)?;
-        self.bytes(text.as_bytes())
-    }
-
-    fn steps(&mut self, steps: &[Step]) -> io::Result<()> {
-        self.number(steps.len() as u64)?;
-        for step in steps {
-            let (tag, value) = match *step {
-                Step::Alloc { block, bytes, lifetime } => {
-                    self.blocks = block.value() + 1;
-                    (alloc_tag(lifetime), bytes.value())
-                }
-                Step::Free { block } => (TAG_FREE, u64::from(self.blocks - 1 - block.value())),
-                Step::Launch { work } => (TAG_LAUNCH, work.value()),
-                Step::Phase(phase) => (TAG_PHASE, phase as u64),
-            };
-            self.bytes(&[tag])?;
-            self.number(value)?;
-        }
-        Ok(())
-    }
-}
-
-/// Content as it is read.
-struct Content<R: BufRead> {
-    inflated: BufReader<ZlibDecoder<R>>,
-    offset: u64,
-    record: u64,
-    /// How many blocks are allocated so far.
-    blocks: u32,
-}
-
-impl<R: BufRead> Content<R> {
-    fn malformed(&self, source: Malformed) -> ReadError {
-        ReadError::Malformed { offset: self.offset, record: self.record, source }
-    }
-
-    fn damaged(&self, source: io::Error) -> ReadError {
-        ReadError::Damaged { offset: self.offset, record: self.record, source }
-    }
-
-    fn byte(&mut self) -> Result<u8, ReadError> {
-        if self.offset == MAX_CONTENT {
-            return Err(ReadError::TooLarge);
-        }
-        let mut byte = [0];
-        self.inflated.read_exact(&mut byte).map_err(|error| self.damaged(error))?;
-        self.offset += 1;
-        Ok(byte[0])
-    }
-
-    fn number(&mut self) -> Result<u64, ReadError> {
-        let mut value = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits || (byte == 0 && shift > 0) {
-                break;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(self.malformed(Malformed::Number))
-    }
-
-    fn text(&mut self) -> Result<String, ReadError> {
-        let length = self.number()?;
-        if length > MAX_TEXT as u64 {
-            return Err(self.malformed(Malformed::Length { length }));
-        }
-        let mut text = Vec::new();
-        let mut part = self.inflated.by_ref().take(length);
-        let ended = match part.read_to_end(&mut text) {
-            Ok(_) if text.len() as u64 == length => None,
-            Ok(_) => Some(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) => Some(error),
-        };
-        self.offset += text.len() as u64;
-        match ended {
-            Some(error) => Err(self.damaged(error)),
-            None => String::from_utf8(text).map_err(|_| self.malformed(Malformed::Text)),
-        }
-    }
-
-    fn steps(&mut self) -> Result<Vec<Step>, ReadError> {
-        // No capacity is set aside: the count may be anything.
-        let mut steps = Vec::new();
-        for _ in 0..self.number()? {
-            steps.push(self.step()?);
-            self.record += 1;
-        }
-        Ok(steps)
-    }
-
-    fn step(&mut self) -> Result<Step, ReadError> {
-        let tag = self.byte()?;
-        let lifetime = match tag {
-            TAG_TEMPORARY => Some(Lifetime::Iteration),
-            _ => Lifetime::ALL.into_iter().find(|&l| alloc_tag(l) == tag),
-        };
-        if let Some(lifetime) = lifetime {
-            let bytes = Bytes::new(self.number()?);
-            let block = BlockId::new(self.blocks);
-            self.blocks += 1; // Never too many for u32: MAX_CONTENT has no room for them.
-            return Ok(Step::Alloc { block, bytes, lifetime });
-        }
-        match tag {
-            TAG_FREE => {
-                let back = self.number()?;
-                let allocated = self.blocks;
-                let block = u32::try_from(back).ok().and_then(|back| allocated.checked_sub(back));
-                let block = block.and_then(|after| after.checked_sub(1)).map(BlockId::new);
-                let free = block.map(|block| Step::Free { block });
-                free.ok_or_else(|| self.malformed(Malformed::Free { back, allocated }))
-            }
-            TAG_LAUNCH => Ok(Step::Launch { work: Ticks::new(self.number()?) }),
-            TAG_PHASE => {
-                let number = self.number()?;
-                let phase = Phase::ALL.into_iter().find(|&phase| phase as u64 == number);
-                phase.map(Step::Phase).ok_or_else(|| self.malformed(Malformed::Phase(number)))
-            }
-            _ => Err(self.malformed(Malformed::Tag(tag))),
-        }
-    }
-
-    /// Reads to the end, which is where the decompressor compares the checksum.
-    fn end(mut self) -> Result<(), ReadError> {
-        let rest = self.inflated.fill_buf().map(<[u8]>::is_empty);
-        let ended = rest.map_err(|error| self.damaged(error))?;
-        let mut file = self.inflated.into_inner().into_inner();
-        if ended && file.fill_buf().map_err(ReadError::Io)?.is_empty() {
-            return Ok(());
-        }
-        let source = Malformed::Trailing;
-        Err(ReadError::Malformed { offset: self.offset, record: self.record, source })
     }
 }
