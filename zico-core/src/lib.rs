@@ -106,6 +106,7 @@ pub use types::error::{
     AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NotRunning,
     OutOfMemory, PoolError, Shortage, UseError,
 };
+pub use types::host::{Host, HostMemory, HostTier, Link};
 pub use types::lifetime::Lifetime;
 pub use types::report::{
     Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Snapshot,

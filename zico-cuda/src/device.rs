@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Host, Passed, Refused, Ticks};
 
 use crate::abi::{AllocationProp, FILE_DESCRIPTORS, NON_BLOCKING, Opaque, VIRTUAL_MEMORY};
 use crate::context::{Context, Entered};
@@ -13,6 +13,7 @@ use crate::discover;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::events::{self, CudaEvent};
+use crate::host::HostBlocks;
 use crate::inner::{Inner, size};
 use crate::registry::{Blocked, Registry};
 use crate::streams::{Stream, StreamId, Streams};
@@ -106,6 +107,7 @@ impl CudaDevice {
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity.value())),
             streams: Streams::new(id),
+            host: HostBlocks::default(),
             spare_events: Mutex::default(),
             context,
         };
@@ -211,6 +213,12 @@ impl CudaDevice {
     /// Whether all of `len` bytes from `addr` are mapped.
     pub(crate) fn check_mapped(&self, addr: Addr, len: Bytes) -> Result<(), CudaError> {
         self.inner.registry().is_mapped(addr, len)
+    }
+
+    /// The first of `len` addresses from `at` of a range.
+    pub(crate) fn place(&self, range: &CudaRange, at: Bytes, len: Bytes) -> Result<u64, CudaError> {
+        self.same(range.device, "range")?;
+        self.inner.registry().place(range.base, at, len)
     }
 
     fn same(&self, device: u64, what: &'static str) -> Result<(), CudaError> {
@@ -350,5 +358,9 @@ impl Device for CudaDevice {
         let _entered = self.enter()?;
         // SAFETY: event and stream are live and of the current context; the flags have to be zero.
         unsafe { self.inner.context.driver.stream_wait(stream.raw(), event.raw, 0) }
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        Some(self)
     }
 }

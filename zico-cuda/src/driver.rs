@@ -136,6 +136,10 @@ functions! {
         parameters: *mut *mut c_void, extra: *mut *mut c_void);
     set_words = "cuMemsetD32_v2"(address: u64, value: c_uint, count: usize);
     copy_to_host = "cuMemcpyDtoH_v2"(to: *mut c_void, from: u64, bytes: usize);
+    host_allocate = "cuMemHostAlloc"(block: *mut Opaque, bytes: usize, flags: c_uint);
+    host_free = "cuMemFreeHost"(block: Opaque);
+    copy_out = "cuMemcpyDtoHAsync_v2"(to: Opaque, from: u64, bytes: usize, stream: Opaque);
+    copy_in = "cuMemcpyHtoDAsync_v2"(to: u64, from: Opaque, bytes: usize, stream: Opaque);
 }
 
 impl Driver {

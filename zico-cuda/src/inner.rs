@@ -9,6 +9,7 @@ use zico_core::{Bytes, Caps};
 use crate::abi::{AccessDesc, Opaque};
 use crate::context::Context;
 use crate::error::CudaError;
+use crate::host::HostBlocks;
 use crate::registry::{Place, Registry, Reservation};
 use crate::retry::retry_once;
 use crate::streams::Streams;
@@ -20,6 +21,7 @@ pub(crate) struct Inner {
     pub(crate) started: Instant,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) streams: Streams,
+    pub(crate) host: HostBlocks,
     pub(crate) spare_events: Mutex<Vec<Opaque>>,
     /// Last, because fields drop in order and everything in a context goes before the context.
     pub(crate) context: Context,
@@ -144,6 +146,7 @@ impl Drop for Inner {
             // current.
             let _ = retry_once(|| unsafe { driver.synchronize() });
         }
+        self.host.clear(&self.context);
         for place in mappings {
             let _ = retry_once(|| self.unmap(place));
         }

@@ -51,6 +51,7 @@ mod discover;
 mod driver;
 mod error;
 mod events;
+mod host;
 mod inner;
 #[cfg(unix)]
 mod physical;

@@ -5,14 +5,15 @@
 //! leaves nothing behind on it. It panics with the name of the clause if the contract is broken.
 #![allow(clippy::panic, reason = "a check that fails panics: the suite is called from tests")]
 
+mod host;
 mod memory;
 mod streams;
 
 use core::fmt;
 use std::time::Duration;
 
-use zico_core::{Class, Device, DeviceError, Ticks};
-use zico_mock::{Faulty, MockDevice, MockStream, Utilisation};
+use zico_core::{Addr, Bytes, Class, Device, DeviceError, Ticks};
+use zico_mock::{Access, Faulty, MockDevice, MockStream, Utilisation};
 use zico_node::host::{HostConfig, HostDevice, HostStream};
 
 /// What the suite needs beyond [`Device`]: streams, and work for them.
@@ -31,6 +32,19 @@ pub trait Workload: Device {
 
     /// Returns when no stream has anything left to do.
     fn finish(&self);
+
+    /// Enqueues that memory is filled with a pattern: two seeds differ in every part of it. A device
+    /// with a [host tier](Device::host) has to do so, and to check it.
+    fn fill(&self, _stream: Self::Stream, _at: Addr, _len: Bytes, _seed: u32) {}
+
+    /// Enqueues that memory is checked for a pattern.
+    fn check(&self, _stream: Self::Stream, _at: Addr, _len: Bytes, _seed: u32) {}
+
+    /// In how many parts the memory that was checked so far was not as it had to be. All work has
+    /// finished.
+    fn wrong(&self) -> u64 {
+        0
+    }
 }
 
 impl Workload for MockDevice {
@@ -53,6 +67,24 @@ impl Workload for MockDevice {
 
     fn finish(&self) {
         self.run_until_idle();
+    }
+
+    fn fill(&self, stream: MockStream, addr: Addr, len: Bytes, seed: u32) {
+        let access = Access { owner: 0, addr, len };
+        let claim = must(self.own(stream, 0, addr, len), "a claim");
+        must(self.write(stream, access, seed.into()), "a write");
+        must(self.disown(stream, claim), "the end of a claim");
+    }
+
+    fn check(&self, stream: MockStream, addr: Addr, len: Bytes, seed: u32) {
+        let access = Access { owner: 0, addr, len };
+        let claim = must(self.own(stream, 0, addr, len), "a claim");
+        must(self.expect(stream, access, seed.into()), "a check");
+        must(self.disown(stream, claim), "the end of a claim");
+    }
+
+    fn wrong(&self) -> u64 {
+        self.violation_count()
     }
 }
 
@@ -98,6 +130,18 @@ impl<D: Workload> Workload for Faulty<D> {
     fn finish(&self) {
         self.inner().finish();
     }
+
+    fn fill(&self, stream: D::Stream, at: Addr, len: Bytes, seed: u32) {
+        self.inner().fill(stream, at, len, seed);
+    }
+
+    fn check(&self, stream: D::Stream, at: Addr, len: Bytes, seed: u32) {
+        self.inner().check(stream, at, len, seed);
+    }
+
+    fn wrong(&self) -> u64 {
+        self.inner().wrong()
+    }
 }
 
 /// A check of one clause, by its name.
@@ -108,6 +152,7 @@ pub type Check<D> = (&'static str, fn(&D));
 pub fn checks<D: Workload>() -> Vec<Check<D>> {
     let mut checks = memory::checks();
     checks.extend(streams::checks());
+    checks.extend(host::checks());
     checks
 }
 

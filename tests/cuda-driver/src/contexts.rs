@@ -100,10 +100,10 @@ pub(crate) fn release(device: i32) -> Done {
             if *count == 0 {
                 let (streams, events) = streams::end(FIRST + index);
                 let (ranges, allocations, mappings) = memory::counts();
-                let modules = kernels::count();
+                let (modules, pinned) = (kernels::count(), memory::pinned());
                 calls::log(&format!(
                     "end ranges={ranges} allocations={allocations} mappings={mappings} \
-                     streams={streams} events={events} modules={modules}"
+                     streams={streams} events={events} modules={modules} pinned={pinned}"
                 ));
             }
             Ok(())

@@ -207,14 +207,6 @@ export! { call:
         // SAFETY: the caller's buffer has that many bytes.
         unsafe { copy_to_host(to, from, bytes) }
     }
-    /// 6.13 Memory Management. "For transfers from device memory to pageable host memory, the
-    /// function will return only once the copy has completed" (API synchronization behavior); all
-    /// of the host's is that here.
-    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) {
-        streams::synchronize_one(contexts::need()?, stream)?;
-        // SAFETY: the caller's buffer has that many bytes.
-        unsafe { copy_to_host(to, from, bytes) }
-    }
     /// 6.14 Virtual Memory Management
     cuMemGetAllocationGranularity(
         granularity: *mut usize, prop: *const AllocationProp, option: c_uint) {

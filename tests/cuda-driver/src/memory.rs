@@ -24,7 +24,7 @@ use crate::{Done, codes};
 
 pub(crate) use access::{copy, fill, touch, touch_words};
 pub(crate) use linear::{allocate, deallocate};
-pub(crate) use pinned::{is_pinned, pin, unpin};
+pub(crate) use pinned::{is_pinned, pin, pinned, unpin};
 
 /// Minimal and recommended: 2 MiB, as on all GPUs with virtual memory management.
 pub(crate) const GRANULARITY: u64 = 2 << 20;

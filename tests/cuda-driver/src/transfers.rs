@@ -88,6 +88,19 @@ export! { call:
         // after this has returned.
         unsafe { copy(to, from, bytes, stream) }
     }
+    /// 6.13 Memory Management. To memory of the host that is not page-locked, "the function will
+    /// return only once the copy has completed" (API synchronization behavior).
+    cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        if !memory::is_device(from) { return Err(codes::INVALID_VALUE) }
+        // SAFETY: as for `cuMemcpyAsync`.
+        unsafe { copy(to, from, bytes, stream) }
+    }
+    /// 6.13 Memory Management
+    cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) {
+        if !memory::is_device(to) { return Err(codes::INVALID_VALUE) }
+        // SAFETY: as for `cuMemcpyAsync`.
+        unsafe { copy(to, from, bytes, stream) }
+    }
     /// 6.13 Memory Management
     cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) {
         streams::enqueue(contexts::need()?, stream, move || {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Host, Passed, Refused, Ticks};
 use zico_cuda::{
-    CudaDevice, CudaError, CudaEvent, CudaMemory, CudaRange, Options, Probe, StreamId,
+    CudaDevice, CudaError, CudaEvent, CudaMemory, CudaRange, Options, Pattern, Probe, StreamId,
 };
 
 use zico_conformance::{Workload, must};
@@ -48,6 +48,18 @@ impl Workload for CudaBench {
 
     fn finish(&self) {
         must(self.device.synchronize(), "waiting for the device");
+    }
+
+    fn fill(&self, stream: StreamId, addr: Addr, len: Bytes, seed: u32) {
+        must(self.probe.fill(stream, Pattern { addr, len, stride: 4, seed }), "a fill");
+    }
+
+    fn check(&self, stream: StreamId, addr: Addr, len: Bytes, seed: u32) {
+        must(self.probe.check(stream, Pattern { addr, len, stride: 4, seed }), "a check");
+    }
+
+    fn wrong(&self) -> u64 {
+        must(self.probe.mismatches(), "counting mismatches")
     }
 }
 
@@ -104,5 +116,9 @@ impl Device for CudaBench {
 
     fn order_after(&self, stream: StreamId, event: &CudaEvent) -> Result<(), CudaError> {
         self.device.order_after(stream, event)
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        self.device.host()
     }
 }

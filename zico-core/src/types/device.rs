@@ -10,6 +10,7 @@
 
 use core::fmt;
 
+use crate::types::host::Host;
 use crate::types::units::{Addr, Bytes, Ticks};
 
 /// The fixed properties of a device.
@@ -178,4 +179,13 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// If the stream is none of this device's, or the device refuses.
     fn order_after(&self, stream: Self::Stream, event: &Self::Event) -> Result<(), Self::Error>;
+
+    /// The device's host tier: memory of the host, and copies to it and back. A device without one
+    /// has nothing to do.
+    fn host(&self) -> Option<Host<'_, Self>>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod block;
 pub(crate) mod config;
 pub(crate) mod device;
 pub(crate) mod error;
+pub(crate) mod host;
 pub(crate) mod lifetime;
 pub(crate) mod pulse;
 pub(crate) mod report;

@@ -239,6 +239,13 @@ impl Registry {
         }
     }
 
+    /// The first of `len` addresses from `at` of a range, whole units.
+    pub(crate) fn place(&self, base: u64, at: Bytes, len: Bytes) -> Result<u64, CudaError> {
+        self.check_offset(at)?;
+        self.check_length(len)?;
+        self.within(base, at, len).map(|place| place.start)
+    }
+
     /// Whether all of `len` bytes from `addr` are mapped.
     pub(crate) fn is_mapped(&self, addr: Addr, len: Bytes) -> Result<(), CudaError> {
         let not_mapped = |at| CudaError::NotMapped { hole: Addr::new(at) };

@@ -86,6 +86,20 @@ pub enum MockError {
         /// How many mappings it has.
         mappings: u32,
     },
+    /// The host has not that much memory left for the device.
+    #[error("out of host memory: {asked} asked for, {left} left")]
+    OutOfHostMemory {
+        /// What the call asked for.
+        asked: Bytes,
+        /// What is left.
+        left: Bytes,
+    },
+    /// Host memory cannot be freed while enqueued copies are to use it.
+    #[error("{copies} enqueued copies still use the host memory")]
+    HostMemoryInUse {
+        /// How many copies.
+        copies: u64,
+    },
     /// A handle belongs to another device.
     #[error("the {what} belongs to another device")]
     Foreign {
@@ -97,7 +111,9 @@ pub enum MockError {
 impl DeviceError for MockError {
     fn class(&self) -> Class {
         match self {
-            Self::OutOfMemory { .. } | Self::OutOfAddresses { .. } => Class::OutOfMemory,
+            Self::OutOfMemory { .. }
+            | Self::OutOfAddresses { .. }
+            | Self::OutOfHostMemory { .. } => Class::OutOfMemory,
             Self::BadGranularity { .. }
             | Self::BadSize { .. }
             | Self::BadAlignment { .. }
@@ -107,6 +123,7 @@ impl DeviceError for MockError {
             | Self::CutsMapping { .. }
             | Self::RangeInUse { .. }
             | Self::MemoryInUse { .. }
+            | Self::HostMemoryInUse { .. }
             | Self::Foreign { .. } => Class::Misuse,
         }
     }

@@ -2,7 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
+use zico_core::{
+    Addr, Bytes, Caps, Class, Device, DeviceError, Host, HostMemory, HostTier, Link, Passed,
+    Refused, Ticks,
+};
 
 use super::operation::{Calls, Operation, Operations};
 
@@ -274,5 +277,62 @@ impl<D: Device> Device for Faulty<D> {
     fn order_after(&self, stream: Self::Stream, event: &Self::Event) -> Result<(), Self::Error> {
         self.pass(Operation::OrderAfter)?;
         self.device.order_after(stream, event).map_err(FaultyError::Device)
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        self.device.host().map(|_| self as Host<'_, Self>)
+    }
+}
+
+impl<D: Device> Faulty<D> {
+    /// Counts a call of the host tier, fails it if the plan says so, and else has it made.
+    fn on_host<T>(
+        &self,
+        operation: Operation,
+        call: impl FnOnce(Host<'_, D>) -> Result<T, D::Error>,
+    ) -> Result<T, FaultyError<D::Error>> {
+        self.pass(operation)?;
+        // It is asked for only where there is one.
+        let unsupported = || FaultyError::Injected { operation, nth: 0, class: Class::Unsupported };
+        let host = self.device.host().ok_or_else(unsupported)?;
+        call(host).map_err(FaultyError::Device)
+    }
+}
+
+impl<D: Device> HostTier<D::Range, D::Stream, FaultyError<D::Error>> for Faulty<D> {
+    fn link(&self) -> Option<Link> {
+        self.device.host()?.link()
+    }
+
+    fn allocate(&self, len: Bytes) -> Result<HostMemory, FaultyError<D::Error>> {
+        self.on_host(Operation::Allocate, |host| host.allocate(len))
+    }
+
+    fn free(&self, memory: HostMemory) -> Result<(), Refused<HostMemory, FaultyError<D::Error>>> {
+        let memory = self.pass_with(Operation::Free, memory)?;
+        match self.device.host() {
+            Some(host) => host.free(memory).map_err(refused),
+            None => Ok(()),
+        }
+    }
+
+    fn copy_out(
+        &self,
+        stream: D::Stream,
+        range: &D::Range,
+        at: Bytes,
+        to: &HostMemory,
+    ) -> Result<(), FaultyError<D::Error>> {
+        self.on_host(Operation::CopyOut, |host| host.copy_out(stream, range, at, to))
+    }
+
+    fn copy_in(
+        &self,
+        stream: D::Stream,
+        range: &D::Range,
+        at: Bytes,
+        from: &HostMemory,
+    ) -> Result<(), FaultyError<D::Error>> {
+        self.on_host(Operation::CopyIn, |host| host.copy_in(stream, range, at, from))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use zico_core::{Bytes, Caps};
+use zico_core::{Bytes, Caps, Link};
 
 use super::memory::Span;
 use super::timeline::Position;
@@ -16,13 +16,37 @@ use crate::MockDevice;
 pub struct MockConfig {
     pub(crate) caps: Caps,
     pub(crate) budget: Option<Bytes>,
+    pub(crate) host: Bytes,
+    pub(crate) link: Option<Link>,
 }
 
 impl MockConfig {
-    /// A device of `capacity` bytes in units of 2 MiB, and no budget.
+    /// A device of `capacity` bytes in units of 2 MiB, and no budget. Its host has all the memory
+    /// that it may ask for, behind a link of 25 GB/s in each direction: what a PCIe 4.0 x16 link
+    /// passes.
     #[must_use]
     pub const fn new(capacity: Bytes) -> Self {
-        Self { caps: Caps::new(Bytes::mib(2), capacity), budget: None }
+        let rate = Bytes::new(25_000_000_000);
+        Self {
+            caps: Caps::new(Bytes::mib(2), capacity),
+            budget: None,
+            host: Bytes::MAX,
+            link: Some(Link::new(rate, rate)),
+        }
+    }
+
+    /// How much of the host's memory the device may have.
+    #[must_use]
+    pub const fn host(mut self, bytes: Bytes) -> Self {
+        self.host = bytes;
+        self
+    }
+
+    /// The link to the host; none for a device without a host tier.
+    #[must_use]
+    pub const fn link(mut self, link: Option<Link>) -> Self {
+        self.link = link;
+        self
     }
 
     /// The unit of physical allocation and mapping, a power of two.

@@ -222,6 +222,15 @@ impl Space {
         Ok(place)
     }
 
+    /// The addresses of `len` bytes from `at` of a range, all of which are mapped.
+    pub(crate) fn mapped(&self, range: Span, at: Bytes, len: Bytes) -> Result<Piece, MockError> {
+        self.check_offset(at)?;
+        self.check_length(len)?;
+        let place = within(range, at, len)?;
+        let found = self.translate(Addr::new(place.start), len, &mut Vec::new());
+        found.map(|()| place).map_err(|hole| MockError::NotMapped { hole })
+    }
+
     /// Finds the physical bytes behind `len` bytes from `addr`, merging what is contiguous.
     ///
     /// Fails with the first address at which nothing is mapped.

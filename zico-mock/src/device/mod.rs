@@ -4,6 +4,7 @@ mod clock;
 mod error;
 mod faulty;
 mod handles;
+mod link;
 mod memory;
 mod operation;
 mod oracle;
@@ -23,8 +24,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Host, Passed, Refused, Ticks};
 
+use link::HostSpace;
 use memory::Space;
 use oracle::{Mark, Oracle};
 use timeline::{Item, Timeline};
@@ -49,6 +51,7 @@ struct State {
     space: Space,
     oracle: Oracle,
     calls: Calls,
+    host: HostSpace,
 }
 
 /// Numbers devices, to tell their handles apart. No other behaviour depends on it.
@@ -69,6 +72,7 @@ impl MockDevice {
             space: Space::new(config.caps),
             oracle: Oracle::new(config.budget),
             calls: Calls::default(),
+            host: HostSpace::new(config.host, config.link),
         };
         Ok(Self {
             id: DEVICES.fetch_add(1, Ordering::Relaxed),
@@ -116,6 +120,33 @@ impl MockDevice {
         state.oracle.expect_touch();
         state.enqueue(stream, Item::Mark(Mark::Touch(accesses.into())));
         state.enqueue(stream, Item::Launch { work, utilisation });
+        Ok(())
+    }
+
+    /// Enqueues that bytes are written. Which write it is, as a number, is what
+    /// [`expect`](Self::expect) tells them by. They must be mapped and owned when the stream comes
+    /// to it, as for a [launch](Self::launch_touching).
+    ///
+    /// # Errors
+    /// If the stream is none of this device's.
+    pub fn write(&self, stream: MockStream, to: Access, value: u64) -> Result<(), MockError> {
+        self.touch(stream, Mark::Write(to, value))
+    }
+
+    /// Enqueues that bytes have to be those of a [write](Self::write) to the same addresses, all of
+    /// them and in their places. Otherwise it is a [violation](ViolationKind::Changed).
+    ///
+    /// # Errors
+    /// If the stream is none of this device's.
+    pub fn expect(&self, stream: MockStream, of: Access, value: u64) -> Result<(), MockError> {
+        self.touch(stream, Mark::Expect(of, value))
+    }
+
+    fn touch(&self, stream: MockStream, mark: Mark) -> Result<(), MockError> {
+        self.check(stream)?;
+        let mut state = self.lock();
+        state.oracle.expect_touch();
+        state.enqueue(stream, Item::Mark(mark));
         Ok(())
     }
 
@@ -351,5 +382,9 @@ impl Device for MockDevice {
         self.same(event.device, "event")?;
         state.enqueue(stream, Item::Wait(event.position));
         Ok(())
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        self.has_host().then_some(self as Host<'_, Self>)
     }
 }

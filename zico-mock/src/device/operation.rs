@@ -1,4 +1,5 @@
-//! The operations of a [`Device`](zico_core::Device) that can fail, for counters and fault plans.
+//! The operations of a [`Device`](zico_core::Device) and its host tier that can fail, for counters
+//! and fault plans.
 
 use std::fmt;
 
@@ -24,6 +25,14 @@ bitflags::bitflags! {
         const QUERY = 1 << Operation::Query as u16;
         /// `order_after`
         const ORDER_AFTER = 1 << Operation::OrderAfter as u16;
+        /// `allocate` of the host tier
+        const ALLOCATE = 1 << Operation::Allocate as u16;
+        /// `free` of the host tier
+        const FREE = 1 << Operation::Free as u16;
+        /// `copy_out` of the host tier
+        const COPY_OUT = 1 << Operation::CopyOut as u16;
+        /// `copy_in` of the host tier
+        const COPY_IN = 1 << Operation::CopyIn as u16;
     }
 }
 
@@ -50,11 +59,19 @@ pub enum Operation {
     Query,
     /// `order_after`
     OrderAfter,
+    /// `allocate` of the host tier
+    Allocate,
+    /// `free` of the host tier
+    Free,
+    /// `copy_out` of the host tier
+    CopyOut,
+    /// `copy_in` of the host tier
+    CopyIn,
 }
 
 impl Operation {
-    /// All of them, in the order of the trait.
-    pub const ALL: [Self; 9] = [
+    /// All of them, in the order of the traits.
+    pub const ALL: [Self; 13] = [
         Self::Reserve,
         Self::Release,
         Self::Create,
@@ -64,6 +81,10 @@ impl Operation {
         Self::Record,
         Self::Query,
         Self::OrderAfter,
+        Self::Allocate,
+        Self::Free,
+        Self::CopyOut,
+        Self::CopyIn,
     ];
 }
 
@@ -85,6 +106,10 @@ impl fmt::Display for Operation {
             Self::Record => "record",
             Self::Query => "query",
             Self::OrderAfter => "order_after",
+            Self::Allocate => "allocate",
+            Self::Free => "free",
+            Self::CopyOut => "copy_out",
+            Self::CopyIn => "copy_in",
         })
     }
 }
@@ -142,6 +167,6 @@ mod tests {
             assert_eq!(calls.since(&before).total(), 1);
         }
         assert_eq!(all, Operations::all());
-        assert_eq!(calls.total(), 9);
+        assert_eq!(calls.total(), 13);
     }
 }

@@ -90,6 +90,24 @@ pub enum ViolationKind {
         /// Who held the first such byte, if anyone did.
         holder: Option<Owner>,
     },
+    /// Bytes were not those that had been written last by the program: lost, or another's.
+    Changed {
+        /// Whose they are.
+        owner: Owner,
+        /// Where they begin.
+        addr: Addr,
+        /// How many they are.
+        len: Bytes,
+        /// How far from there the first byte is that is another one.
+        offset: Bytes,
+        /// By which write it is, if by any.
+        found: Option<u64>,
+    },
+    /// The host's memory was freed while enqueued copies were still to use it.
+    FreedInUse {
+        /// How many copies.
+        copies: u64,
+    },
     /// More physical memory existed than the budget allows.
     OverBudget {
         /// The memory that existed.
@@ -132,6 +150,16 @@ impl fmt::Display for ViolationKind {
             }
             Self::AccessNotOwned { owner, addr, len, holder: None } => {
                 write!(f, "{owner} touched {len} at {addr}, which nobody owned")
+            }
+            Self::Changed { owner, addr, len, offset, found: Some(found) } => write!(
+                f,
+                "of {len} at {addr}, {owner}'s, the byte {offset} on is that of write {found}"
+            ),
+            Self::Changed { owner, addr, len, offset, found: None } => {
+                write!(f, "of {len} at {addr}, {owner}'s, the byte {offset} on was never written")
+            }
+            Self::FreedInUse { copies } => {
+                write!(f, "host memory was freed that {copies} enqueued copies were to use")
             }
             Self::OverBudget { physical, budget } => {
                 write!(f, "{physical} of physical memory existed under a budget of {budget}")

@@ -40,6 +40,11 @@ pub(crate) fn is_pinned(address: u64) -> bool {
     block.is_some_and(|(&start, &len)| address - start < len)
 }
 
+/// How many there are.
+pub(crate) fn pinned() -> usize {
+    blocks().len()
+}
+
 fn blocks() -> MutexGuard<'static, BTreeMap<u64, u64>> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use zico_conformance::Workload;
-use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
+use zico_core::{
+    Addr, Bytes, Caps, Device, Host, HostMemory, HostTier, Link, Passed, Refused, Ticks,
+};
 use zico_mock::{MockDevice, MockError, MockEvent, MockMemory, MockRange, MockStream, Operation};
 
 /// What is wrong with a [`Broken`] device.
@@ -26,10 +28,20 @@ pub(crate) enum Defect {
     EventsWaitForEverything,
     WaitsDoNothing,
     ClockGoesBack,
+    FreeLeaks,
+    CopiesNothing,
+    /// Copies of more than one unit do not come back.
+    CopiesOneUnit,
+    /// More is copied back than was asked for.
+    CopiesTooMuch,
+    /// Copies do not wait for the work before them.
+    CopiesOutOfTurn,
+    /// The caller waits until a copy has been made.
+    CopyWaits,
 }
 
 impl Defect {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::GranularityIsNoPowerOfTwo,
         Self::AlignmentIsIgnored,
         Self::NeverRefuses(Operation::Reserve),
@@ -48,6 +60,16 @@ impl Defect {
         Self::EventsWaitForEverything,
         Self::WaitsDoNothing,
         Self::ClockGoesBack,
+        Self::NeverRefuses(Operation::Allocate),
+        Self::NeverRefuses(Operation::Free),
+        Self::NeverRefuses(Operation::CopyOut),
+        Self::NeverRefuses(Operation::CopyIn),
+        Self::FreeLeaks,
+        Self::CopiesNothing,
+        Self::CopiesOneUnit,
+        Self::CopiesTooMuch,
+        Self::CopiesOutOfTurn,
+        Self::CopyWaits,
     ];
 }
 
@@ -177,6 +199,83 @@ impl Device for Broken {
         }
         self.device.order_after(stream, event)
     }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl Broken {
+    fn tier(&self) -> Host<'_, MockDevice> {
+        self.device.host().unwrap()
+    }
+
+    /// The stream on which a copy is made, and how much of it.
+    fn copy(
+        &self,
+        stream: MockStream,
+        memory: &HostMemory,
+        operation: Operation,
+        copy: impl Fn(MockStream, &HostMemory) -> Result<(), MockError>,
+    ) -> Result<(), MockError> {
+        match self.defect {
+            Defect::CopiesNothing => return Ok(()),
+            Defect::CopyWaits => drop(self.device.run_until_idle()),
+            Defect::CopiesOutOfTurn => return copy(self.device.add_stream(), memory),
+            _ => {}
+        }
+        self.or(operation, copy(stream, memory), || Ok(()))
+    }
+}
+
+impl HostTier<MockRange, MockStream, MockError> for Broken {
+    fn link(&self) -> Option<Link> {
+        self.tier().link()
+    }
+
+    fn allocate(&self, len: Bytes) -> Result<HostMemory, MockError> {
+        let unit = self.device.caps().granularity;
+        self.or(Operation::Allocate, self.tier().allocate(len), || self.tier().allocate(unit))
+    }
+
+    fn free(&self, memory: HostMemory) -> Result<(), Refused<HostMemory, MockError>> {
+        if self.defect == Defect::FreeLeaks {
+            return Ok(());
+        }
+        self.or(Operation::Free, self.tier().free(memory), || Ok(()))
+    }
+
+    fn copy_out(
+        &self,
+        stream: MockStream,
+        range: &MockRange,
+        at: Bytes,
+        to: &HostMemory,
+    ) -> Result<(), MockError> {
+        self.copy(stream, to, Operation::CopyOut, |stream, to| {
+            self.tier().copy_out(stream, range, at, to)
+        })
+    }
+
+    fn copy_in(
+        &self,
+        stream: MockStream,
+        range: &MockRange,
+        at: Bytes,
+        from: &HostMemory,
+    ) -> Result<(), MockError> {
+        let unit = self.device.caps().granularity;
+        if self.defect == Defect::CopiesOneUnit && from.len() > unit {
+            return Ok(());
+        }
+        if self.defect == Defect::CopiesTooMuch {
+            let beside = at.checked_add(from.len()).unwrap();
+            let _ = self.tier().copy_in(stream, range, beside, from);
+        }
+        self.copy(stream, from, Operation::CopyIn, |stream, from| {
+            self.tier().copy_in(stream, range, at, from)
+        })
+    }
 }
 
 impl Workload for Broken {
@@ -198,5 +297,17 @@ impl Workload for Broken {
 
     fn finish(&self) {
         self.device.finish();
+    }
+
+    fn fill(&self, stream: MockStream, at: Addr, len: Bytes, seed: u32) {
+        self.device.fill(stream, at, len, seed);
+    }
+
+    fn check(&self, stream: MockStream, at: Addr, len: Bytes, seed: u32) {
+        self.device.check(stream, at, len, seed);
+    }
+
+    fn wrong(&self) -> u64 {
+        self.device.wrong()
     }
 }

@@ -14,7 +14,7 @@ use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation};
 use zico_node::host::{HostConfig, HostDevice};
 
 fn mock() -> MockDevice {
-    MockDevice::new(MockConfig::new(Bytes::mib(64))).unwrap()
+    MockDevice::new(MockConfig::new(Bytes::mib(64)).host(Bytes::mib(128))).unwrap()
 }
 
 #[test]
@@ -137,4 +137,39 @@ fn an_unmap_that_swallows_errors_is_found() {
 #[should_panic(expected = "mapping after a refusal must succeed")]
 fn pieces_that_stay_mapped_after_a_refusal_are_found() {
     run(Defect::MapsTheFirst);
+}
+
+#[test]
+#[should_panic(expected = "what comes back must be what was copied out")]
+fn copies_that_are_not_made_are_found() {
+    run(Defect::CopiesNothing);
+}
+
+#[test]
+#[should_panic(expected = "a copy must see what was enqueued before it")]
+fn copies_out_of_turn_are_found() {
+    run_one("a copy has its turn in its stream", Defect::CopiesOutOfTurn);
+}
+
+#[test]
+#[should_panic(expected = "a copy must not wait for work before it")]
+fn copies_that_wait_are_found() {
+    run_one("no copy waits for work", Defect::CopyWaits);
+}
+
+#[test]
+#[should_panic(expected = "copying out what is not mapped must be refused")]
+fn copies_of_nothing_are_found() {
+    run(Defect::NeverRefuses(Operation::CopyOut));
+}
+
+fn run_one(name: &str, defect: Defect) {
+    let checks = checks::<Broken>();
+    let (_, check) = checks.iter().find(|(other, _)| *other == name).unwrap();
+    check(&Broken::new(mock(), defect));
+}
+
+#[test]
+fn a_device_without_a_host_tier_conforms() {
+    check_all(|| MockDevice::new(MockConfig::new(Bytes::mib(64)).link(None)).unwrap());
 }

@@ -101,7 +101,7 @@ impl Log {
         assert!(!ends.is_empty(), "no context has ended");
         for end in ends {
             assert_eq!(
-                end, "end ranges=0 allocations=0 mappings=0 streams=0 events=0 modules=0",
+                end, "end ranges=0 allocations=0 mappings=0 streams=0 events=0 modules=0 pinned=0",
                 "something was not given back"
             );
         }

@@ -1,6 +1,6 @@
 //! Streams: queues of work that the device runs in order, in virtual time.
 //!
-//! A stream holds launches (which take time), marks (which take none and are handed to the owner
+//! A stream holds launches (which take time), copies (which take time on the link), marks (which take none and are handed to the owner
 //! of the timeline when the stream reaches them) and waits for positions of other streams. An event
 //! is no item: it is a stream and a position in it, and it has passed once the stream has retired
 //! that many items. So events cost nothing and leave nothing behind.
@@ -28,9 +28,24 @@ pub(crate) struct Position {
 /// Something enqueued on a stream. `M` is what a mark carries.
 #[derive(Debug)]
 pub(crate) enum Item<M> {
-    Launch { work: Ticks, utilisation: Utilisation },
+    Launch {
+        work: Ticks,
+        utilisation: Utilisation,
+    },
     Mark(M),
     Wait(Position),
+    /// A copy that has the link in one direction to itself for a time.
+    Copy {
+        way: Way,
+        time: Ticks,
+    },
+}
+
+/// A direction of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Out,
+    In,
 }
 
 /// All streams of a device and its virtual time.
@@ -41,6 +56,11 @@ pub(crate) struct Timeline<M> {
     streams: Vec<Queue<M>>,
     /// The running launches, at most one a stream, the next to finish on top.
     running: BinaryHeap<Reverse<(WorkPoint, usize)>>,
+    /// The copies under way or next on the link, at most one a stream, the next to finish on top.
+    copying: BinaryHeap<Reverse<(Ticks, usize)>>,
+    /// From when on the link is free, by direction: copies take turns in the order in which their
+    /// streams reach them.
+    link: [Ticks; 2],
     /// Streams that can go on and have not yet; empty between calls, kept for its storage.
     ready: VecDeque<usize>,
 }
@@ -57,11 +77,19 @@ struct Queue<M> {
     waiting: Vec<(u64, usize)>,
 }
 
+/// What finishes next on the device: a launch or a copy, and its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Launch(usize),
+    Copy(usize),
+}
+
 /// What a stream waits for. If it waits for nothing, its queue is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front {
     Nothing,
     Launch(Utilisation),
+    Copy,
     Wait,
 }
 
@@ -72,6 +100,8 @@ impl<M> Timeline<M> {
             clock: WorkClock::default(),
             streams: Vec::new(),
             running: BinaryHeap::new(),
+            copying: BinaryHeap::new(),
+            link: [Ticks::ZERO; 2],
             ready: VecDeque::new(),
         }
     }
@@ -121,17 +151,20 @@ impl<M> Timeline<M> {
 
     /// Runs the device up to a moment; one that lies in the past changes nothing.
     pub(crate) fn advance_to(&mut self, moment: Ticks, on_mark: &mut impl FnMut(Ticks, M)) {
-        while let Some((finish, stream)) = self.next_finish()
+        while let Some((finish, next)) = self.next_finish()
             && finish <= moment
         {
             // What finishes at the end of time is found late when time is there already.
             self.now = self.now.max(finish);
-            self.finish(stream, on_mark);
+            match next {
+                Next::Launch(stream) => self.finish(stream, on_mark),
+                Next::Copy(stream) => self.copied(stream, on_mark),
+            }
         }
         self.now = self.now.max(moment);
     }
 
-    /// When the next launch finishes if nothing else is enqueued.
+    /// When the next launch or copy finishes if nothing else is enqueued.
     pub(crate) fn next_completion(&self) -> Option<Ticks> {
         self.next_finish().map(|(finish, _)| finish)
     }
@@ -148,21 +181,35 @@ impl<M> Timeline<M> {
 
     /// Whether everything enqueued has been run.
     pub(crate) fn idle(&self) -> bool {
-        // A stream can wait only for one that runs, so without a launch nothing is left.
-        self.running.is_empty()
+        // A stream can wait only for one that runs, so without a launch or a copy nothing is left.
+        self.running.is_empty() && self.copying.is_empty()
     }
 
     /// The marks that streams have not reached yet, by stream and then in order.
     pub(crate) fn queued_marks(&self) -> impl Iterator<Item = &M> {
         self.streams.iter().flat_map(|queue| &queue.items).filter_map(|item| match item {
             Item::Mark(mark) => Some(mark),
-            Item::Launch { .. } | Item::Wait(_) => None,
+            Item::Launch { .. } | Item::Wait(_) | Item::Copy { .. } => None,
         })
     }
 
-    fn next_finish(&self) -> Option<(Ticks, usize)> {
-        let Reverse((finish, stream)) = self.running.peek()?;
-        Some((self.clock.moment_of(*finish), *stream))
+    /// What finishes next, and when: at one moment launches before copies.
+    fn next_finish(&self) -> Option<(Ticks, Next)> {
+        let launch = self.running.peek().map(|Reverse((finish, stream))| {
+            (self.clock.moment_of(*finish), Next::Launch(*stream))
+        });
+        let copy = self.copying.peek().map(|&Reverse((at, stream))| (at, Next::Copy(stream)));
+        match (launch, copy) {
+            (Some(launch), Some(copy)) if copy.0 < launch.0 => Some(copy),
+            (launch, copy) => launch.or(copy),
+        }
+    }
+
+    /// The copy on top of the heap, of this stream, has finished now.
+    fn copied(&mut self, stream: usize, on_mark: &mut impl FnMut(Ticks, M)) {
+        self.copying.pop();
+        self.streams[stream].retired += 1;
+        self.run(stream, on_mark);
     }
 
     /// The launch on top of the heap, of this stream, has finished now.
@@ -203,6 +250,12 @@ impl<M> Timeline<M> {
                 Item::Mark(mark) => {
                     on_mark(self.now, mark);
                     Front::Nothing
+                }
+                Item::Copy { way, time } => {
+                    let free = &mut self.link[way as usize];
+                    *free = self.now.max(*free).saturating_add(time);
+                    self.copying.push(Reverse((*free, stream)));
+                    Front::Copy
                 }
                 Item::Wait(event) if self.has_passed(event) => Front::Nothing,
                 Item::Wait(event) => {

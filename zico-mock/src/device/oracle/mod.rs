@@ -8,15 +8,23 @@
 //! Its state is one ordered map of owned, disjoint pieces of physical memory. The pieces of a claim
 //! are chained through that map, so a claim costs no allocation of its own.
 
+mod contents;
+mod versions;
+
 use std::collections::BTreeMap;
 
 use zico_core::{Addr, Bytes, Ticks};
 
 use super::memory::{Piece, Space};
+use super::timeline::Way;
 use super::violation::{Owner, Violation, ViolationKind};
+use contents::Contents;
 
 /// The number of violations that are kept; further ones are only counted.
 const KEPT: usize = 1_000;
+
+/// In whose name copies touch memory: no job's.
+pub(crate) const LINK: Owner = Owner::MAX;
 
 /// Bytes that a launch touches, and in whose name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +52,22 @@ pub(crate) enum Mark {
     Own(usize),
     Disown(usize),
     Touch(Box<[Access]>),
+    /// Bytes are written, or expected to be those of an earlier write.
+    Write(Access, u64),
+    Expect(Access, u64),
+    /// A copy between addresses and a piece of the host's memory ends.
+    Copied(Way, Piece, u64),
+}
+
+impl Mark {
+    /// What the launch behind the mark touches.
+    fn accesses(&self) -> &[Access] {
+        match self {
+            Self::Touch(accesses) => accesses,
+            Self::Write(access, _) | Self::Expect(access, _) => std::slice::from_ref(access),
+            Self::Own(_) | Self::Disown(_) | Self::Copied(..) => &[],
+        }
+    }
 }
 
 /// The owners of physical memory.
@@ -61,6 +85,10 @@ pub(crate) struct Oracle {
     touches: u64,
     /// Empty between calls, kept for its storage.
     pieces: Vec<Piece>,
+    /// What is in the device's memory, by its physical bytes.
+    contents: Contents,
+    /// What is in the host's memory, by its number; and how many copies of each are enqueued.
+    host: BTreeMap<u64, (u64, Contents)>,
 }
 
 #[derive(Debug)]
@@ -105,6 +133,8 @@ impl Oracle {
             count: 0,
             touches: 0,
             pieces: Vec::new(),
+            contents: Contents::default(),
+            host: BTreeMap::new(),
         }
     }
 
@@ -147,6 +177,18 @@ impl Oracle {
                     self.touch(now, access, space);
                 }
             }
+            Mark::Write(access, value) => {
+                self.touches -= 1;
+                self.write(now, access, value, space);
+            }
+            Mark::Expect(access, value) => {
+                self.touches -= 1;
+                self.expect(now, access, value, space);
+            }
+            Mark::Copied(way, place, host) => {
+                self.host.entry(host).and_modify(|(uses, _)| *uses -= 1);
+                self.copied(way, place, host, space);
+            }
         }
     }
 
@@ -178,9 +220,7 @@ impl Oracle {
         }
         if self.touches > 0 {
             for mark in queued {
-                if let Mark::Touch(accesses) = mark {
-                    hit.extend(accesses.iter().filter(|access| access.meets(place)));
-                }
+                hit.extend(mark.accesses().iter().filter(|access| access.meets(place)));
             }
         }
         for Access { owner, addr, len } in hit {
@@ -296,7 +336,7 @@ impl Oracle {
         None
     }
 
-    fn report(&mut self, at: Ticks, kind: ViolationKind) {
+    pub(crate) fn report(&mut self, at: Ticks, kind: ViolationKind) {
         self.count += 1;
         if self.kept.len() < KEPT {
             self.kept.push(Violation { at, kind });
