@@ -101,13 +101,14 @@ pub use pool::{Pool, PoolConfig, WeakPool};
 pub use types::JobId;
 pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
-pub use types::device::{Caps, Class, Device, DeviceError, Passed, Refused};
+pub use types::device::{Caps, Class, Device, DeviceError, Host, Passed};
 pub use types::error::{
     AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NotRunning,
     OutOfMemory, PoolError, Shortage, UseError,
 };
-pub use types::host::{Host, HostMemory, HostTier, Link};
+pub use types::host::{HostMemory, HostTier, Link};
 pub use types::lifetime::Lifetime;
+pub use types::refused::Refused;
 pub use types::report::{
     Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Snapshot,
 };

@@ -8,7 +8,8 @@ use super::{Books, Shared};
 use crate::broker::{Notice, Request};
 use crate::ledger::Mapped;
 use crate::types::JobKey;
-use crate::types::device::{Device, Refused};
+use crate::types::device::Device;
+use crate::types::refused::Refused;
 use crate::types::sync::Arc;
 use crate::types::zone::Zone;
 

@@ -10,7 +10,8 @@
 
 use core::fmt;
 
-use crate::types::host::Host;
+use crate::types::host::HostTier;
+use crate::types::refused::Refused;
 use crate::types::units::{Addr, Bytes, Ticks};
 
 /// The fixed properties of a device.
@@ -51,21 +52,6 @@ pub enum Class {
 pub trait DeviceError: core::error::Error + Send + Sync + 'static {
     /// What can be done about it.
     fn class(&self) -> Class;
-}
-
-/// A refused call that gives back the resource it was given, so that nothing is lost (I8).
-#[derive(Debug)]
-pub struct Refused<T, E> {
-    /// What the call was to consume.
-    pub resource: T,
-    /// Why it did not.
-    pub error: E,
-}
-
-impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
 }
 
 /// Whether the device has passed an event.
@@ -189,3 +175,7 @@ pub trait Device: Send + Sync {
         None
     }
 }
+
+/// The host tier of a device `D`.
+pub type Host<'a, D> =
+    &'a dyn HostTier<<D as Device>::Range, <D as Device>::Stream, <D as Device>::Error>;

@@ -4,7 +4,7 @@
 //!
 //! [`Device::host`]: crate::Device::host
 
-use crate::types::device::{Device, Refused};
+use crate::types::refused::Refused;
 use crate::types::units::{Bytes, Ticks};
 
 /// How fast a device and its host exchange memory. Both directions work at the same time.
@@ -126,10 +126,6 @@ pub trait HostTier<R, S, E>: Send + Sync {
     /// As [`copy_out`](Self::copy_out).
     fn copy_in(&self, stream: S, range: &R, at: Bytes, from: &HostMemory) -> Result<(), E>;
 }
-
-/// The host tier of a device `D`.
-pub type Host<'a, D> =
-    &'a dyn HostTier<<D as Device>::Range, <D as Device>::Stream, <D as Device>::Error>;
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ pub(crate) mod error;
 pub(crate) mod host;
 pub(crate) mod lifetime;
 pub(crate) mod pulse;
+pub(crate) mod refused;
 pub(crate) mod report;
 pub(crate) mod stats;
 pub(crate) mod sync;
