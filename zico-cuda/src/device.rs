@@ -13,7 +13,7 @@ use crate::discover;
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::events::{self, CudaEvent};
-use crate::host::HostBlocks;
+use crate::host_blocks::HostBlocks;
 use crate::inner::{Inner, size};
 use crate::registry::{Blocked, Registry};
 use crate::streams::{Stream, StreamId, Streams};

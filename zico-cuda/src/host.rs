@@ -4,68 +4,13 @@
 //! when its call returns nor for the host. Allocating and freeing it takes the host about as long
 //! as writing it, and freeing it may wait for the device; whoever copies again and again keeps it.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use zico_core::{Addr, Bytes, HostMemory, HostTier, Link, Refused};
 
 use crate::abi::Opaque;
-use crate::context::Context;
 use crate::device::{CudaDevice, CudaRange};
 use crate::error::CudaError;
 use crate::inner::size;
-use crate::retry::retry_once;
 use crate::streams::StreamId;
-
-/// The host memory that a device has, by numbers that are never used twice.
-#[derive(Debug, Default)]
-pub(crate) struct HostBlocks {
-    blocks: Mutex<Blocks>,
-}
-
-#[derive(Debug, Default)]
-struct Blocks {
-    live: BTreeMap<u64, Block>,
-    next: u64,
-}
-
-/// An address of the host, and so many bytes.
-#[derive(Clone, Copy, Debug)]
-struct Block {
-    start: Opaque,
-    len: Bytes,
-}
-
-impl HostBlocks {
-    /// A poisoned lock is used: no panic can happen within an update.
-    fn lock(&self) -> MutexGuard<'_, Blocks> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, start: Opaque, len: Bytes) -> HostMemory {
-        let mut blocks = self.lock();
-        blocks.next += 1;
-        let number = blocks.next;
-        blocks.live.insert(number, Block { start, len });
-        HostMemory::new(number, len)
-    }
-
-    fn find(&self, memory: &HostMemory) -> Result<Opaque, CudaError> {
-        let block = self.lock().live.get(&memory.number()).copied();
-        let block = block.filter(|block| block.len == memory.len());
-        block.map(|block| block.start).ok_or(CudaError::Foreign { what: "host memory" })
-    }
-
-    /// Frees all of it, before the context ends. There is no caller left to report an error to.
-    pub(crate) fn clear(&self, context: &Context) {
-        let blocks = std::mem::take(&mut self.lock().live);
-        for Block { start, .. } in blocks.into_values() {
-            // SAFETY: the block was allocated by this device and is not in its books any more; the
-            // context is current.
-            let _ = retry_once(|| unsafe { context.driver.host_free(start) });
-        }
-    }
-}
 
 impl CudaDevice {
     /// The address of the host's memory, and of the device's that is to be copied.
@@ -104,7 +49,7 @@ impl HostTier<CudaRange, StreamId, CudaError> for CudaDevice {
             // SAFETY: the block is live, as the books say, and freed once: they drop it below. That
             // no enqueued copy uses it is the contract of the caller.
             unsafe { self.inner.context.driver.host_free(start) }?;
-            self.inner.host.lock().live.remove(&memory.number());
+            self.inner.host.remove(&memory);
             Ok(())
         });
         freed.map_err(|error| Refused { resource: memory, error })

@@ -9,7 +9,7 @@ use zico_core::{Bytes, Caps};
 use crate::abi::{AccessDesc, Opaque};
 use crate::context::Context;
 use crate::error::CudaError;
-use crate::host::HostBlocks;
+use crate::host_blocks::HostBlocks;
 use crate::registry::{Place, Registry, Reservation};
 use crate::retry::retry_once;
 use crate::streams::Streams;

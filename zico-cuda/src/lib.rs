@@ -52,6 +52,7 @@ mod driver;
 mod error;
 mod events;
 mod host;
+mod host_blocks;
 mod inner;
 #[cfg(unix)]
 mod physical;

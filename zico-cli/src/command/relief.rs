@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use zico_plan::relief::{Graph, Outcome, Step, Strategy, Terms, check, lower_bound, simulate};
+use zico_plan::relief::{Graph, Strategy, Terms, check, lower_bound, simulate};
 
 use crate::args::Relief as Args;
 use crate::output::Output;
-use crate::summary::{ReliefRow, ReliefSummary};
+use crate::summary::{Planned, ReliefRow, ReliefSummary};
 use crate::{Exit, Failure, relief, report};
 
 /// Plans an iteration within each budget by each strategy.
@@ -101,14 +101,6 @@ fn seconds(nanos: u64) -> f64 {
 fn link(args: &Args) -> String {
     let rate = |rate: u64| rate as f64 / 1e9;
     format!("{} GB/s out, {} GB/s back", rate(args.link.out), rate(args.link.back))
-}
-
-/// A plan with its times.
-#[derive(Clone, Debug)]
-pub(crate) struct Planned {
-    pub(crate) strategy: &'static str,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) outcome: Outcome,
 }
 
 fn row(

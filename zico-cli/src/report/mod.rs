@@ -17,12 +17,11 @@ use zico_mock::replay::Outcome;
 use zico_plan::Block;
 use zico_plan::relief::Graph;
 
-use crate::command::relief::Planned;
 use crate::failure::Failure;
 use crate::size::ticks;
 use crate::summary::{
-    BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, RELIEF_HEADER, RELIEF_LEGEND,
-    ReliefRow, ReliefSummary, ReplaySummary, Tried, UnderBudget, UnderPolicy,
+    BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, Planned, RELIEF_HEADER,
+    RELIEF_LEGEND, ReliefRow, ReliefSummary, ReplaySummary, Tried, UnderBudget, UnderPolicy,
 };
 
 /// The report of a replay.

@@ -9,6 +9,6 @@ mod replay;
 pub(crate) use comparison::{Comparison, LEGEND, Tried, UnderBudget, UnderPolicy};
 pub(crate) use plan::{BaselineHeight, PlanSummary};
 pub(crate) use relief::{
-    HEADER as RELIEF_HEADER, LEGEND as RELIEF_LEGEND, ReliefRow, ReliefSummary,
+    HEADER as RELIEF_HEADER, LEGEND as RELIEF_LEGEND, Planned, ReliefRow, ReliefSummary,
 };
 pub(crate) use replay::{JobSummary, ReplaySummary};

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use zico_core::Bytes;
+use zico_plan::relief::{Outcome, Step};
 
 use crate::failure::Failure;
 use crate::table::table;
@@ -107,4 +108,12 @@ impl ReliefRow {
             format!("{:.3}", self.plan_seconds),
         ]
     }
+}
+
+/// A plan with its times.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) strategy: &'static str,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) outcome: Outcome,
 }

@@ -40,6 +40,8 @@
 //! # }
 //! ```
 
+mod addresses;
+mod curve;
 mod error;
 mod model;
 mod ours;
@@ -51,13 +53,13 @@ use model::{graph, schedule};
 use ours::search;
 use stages::{crowd, problem, sequence, swap, timeline};
 
+pub use addresses::{Addresses, Placed, Residency, addresses, placed};
+pub use curve::{Curve, Point, curve};
 pub use error::{Fault, GraphError, Refusal};
 pub use graph::{Encoding, Graph, Operation, Storage};
 pub use model::bound::lower_bound;
 pub use model::check::{Terms, check};
 pub use model::kind::Kind;
-pub use ours::addresses::{Addresses, Placed, Residency, addresses, placed};
-pub use ours::curve::{Curve, Point, curve};
 pub use ours::joint::{joint, joint_within};
 pub use ours::recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};

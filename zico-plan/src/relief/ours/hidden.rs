@@ -2,9 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::joint::SMALL;
 use crate::relief::swap::{self, Gap, Move};
 use crate::relief::{Graph, Link};
+
+/// Storages smaller than the largest by this factor are not worth a transfer.
+pub(super) const SMALL: u64 = 1 << 10;
 
 /// What moves without anything waiting for it.
 pub(super) fn moves(

@@ -3,13 +3,10 @@
 
 use alloc::vec::Vec;
 
-use super::hidden;
+use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
 use crate::relief::swap::{self, Gap, Move, Way};
 use crate::relief::{Found, Graph, Link, Relief, Terms, simulate};
-
-/// Storages smaller than the largest by this factor are not worth a transfer.
-pub(super) const SMALL: u64 = 1 << 10;
 
 /// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
 /// can be, without loss: [`joint_within`] of the budget.

@@ -1,9 +1,6 @@
-//! Our planners: recomputation alone, all means together, what comes of them in addresses, and
-//! budgets as a curve.
+//! Our planners: recomputation alone, and all means together.
 
-pub(in crate::relief) mod addresses;
 mod ascent;
-pub(in crate::relief) mod curve;
 mod hidden;
 mod improve;
 pub(in crate::relief) mod joint;
