@@ -94,12 +94,12 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 }
 
 #[library_benchmark]
-#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(612_206))]
-#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(314_917))]
-#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(847_082))]
+#[bench::one_size(args = (keeping(&speed::one_size(2_048))), config = within(579_204))]
+#[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(298_445))]
+#[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(815_744))]
 #[bench::leases(args = (leasing()), config = within(4_113_577))]
-#[bench::iterations(args = (idling()), config = within(5_321_206))]
-#[bench::planned(args = (planned("resnet50")), config = within(737_851))]
+#[bench::iterations(args = (idling()), config = within(5_312_204))]
+#[bench::planned(args = (planned("resnet50")), config = within(710_967))]
 #[bench::resnet50(args = (repeating("resnet50")), config = within(2_413_870))]
 fn hot(mut set: Set) -> Set {
     let ops = std::mem::take(&mut set.ops);
