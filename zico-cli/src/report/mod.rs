@@ -7,6 +7,7 @@ mod curves;
 mod packing;
 mod panels;
 mod relief;
+mod relief_curves;
 mod scale;
 
 pub use curves::{Curves, Panel, curves};
@@ -132,7 +133,7 @@ pub(crate) fn relief(
     best: &[(u64, Option<Planned>)],
 ) -> Result<String, Failure> {
     let over = |bytes: u64| bytes as f64 / summary.peak_bytes.max(1) as f64;
-    let mut strategies: Vec<relief::Curve> = Vec::new();
+    let mut strategies: Vec<relief_curves::Curve> = Vec::new();
     for row in &summary.rows {
         let time = row.seconds.map(|seconds| seconds / summary.seconds.max(1e-12));
         let point = (over(row.budget_bytes), time);
@@ -171,7 +172,7 @@ pub(crate) fn relief(
         legend => RELIEF_LEGEND,
         version => env!("CARGO_PKG_VERSION"),
         budgets,
-        curves => minijinja::value::Serde(relief::curves(strategies)),
+        curves => minijinja::value::Serde(relief_curves::curves(strategies)),
     })?)
 }
 
