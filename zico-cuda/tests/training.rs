@@ -43,7 +43,7 @@ fn two_networks_learn_in_one_budget() {
         assert!(text.contains(job), "{text}");
     }
     let log = fs::read_to_string(&log).unwrap();
-    let nothing = "end ranges=0 allocations=0 mappings=0 streams=0 events=0 modules=0";
+    let nothing = "end ranges=0 allocations=0 mappings=0 streams=0 events=0 modules=0 pinned=0";
     assert!(log.lines().any(|line| line == nothing), "something was not given back\n{text}");
 }
 

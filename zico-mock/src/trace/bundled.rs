@@ -28,7 +28,8 @@ const TRACES: &[(&str, &[u8])] = traces!["":
 
 const MADE: &[(&str, &[u8])] = traces!["": "carry"];
 
-const OPERATIONS: &[(&str, &[u8])] = traces!["operations/": "bert-base", "gcn", "resnet50"];
+const OPERATIONS: &[(&str, &[u8])] =
+    traces!["operations/": "bert-base", "gcn", "gpt2-small", "resnet50"];
 
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
     TRACES.iter().chain(MADE)
