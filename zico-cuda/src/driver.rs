@@ -23,7 +23,8 @@ macro_rules! functions {
         /// The driver's functions. All devices share one table.
         pub(crate) struct Driver {
             $($name: unsafe extern "C" fn($($type),*) -> u32,)*
-            /// That of CUDA 11.4, which gives a part of a device (MIG) a UUID of its own, or of 9.2.
+            /// That of CUDA 11.4, which gives a part of a device (MIG) a UUID of its own, or of
+            /// 9.2.
             uuid: UuidFunction,
             costs: Costs,
         }
@@ -180,7 +181,8 @@ impl Driver {
     /// The 16 bytes that tell a device, or a part of one, from all others.
     pub(crate) fn uuid(&self, device: c_int) -> Result<[u8; 16], CudaError> {
         let mut uuid = [0; 16];
-        // SAFETY: the pointer is to as many bytes as a `CUuuid` has; what the device may be is checked.
+        // SAFETY: the pointer is to as many bytes as a `CUuuid` has; what the device may be is
+        // checked.
         let code = unsafe { (self.uuid)(&raw mut uuid, device) };
         if code == SUCCESS { Ok(uuid) } else { Err(self.error("cuDeviceGetUuid", code)) }
     }

@@ -240,8 +240,8 @@ impl MockClient {
         }
     }
 
-    /// While an answer of the broker is on its way, the thread that hears what the broker says unasked
-    /// runs, each time that `when` says so: it hears it, and polls.
+    /// While an answer of the broker is on its way, the thread that hears what the broker says
+    /// unasked runs, each time that `when` says so: it hears it, and polls.
     pub fn hear_while_asking(&self, when: impl FnMut() -> bool + Send + 'static) {
         self.life().meanwhile = Some((self.pool.downgrade(), Box::new(when)));
     }

@@ -47,8 +47,8 @@ impl Graph {
         self.solve().0
     }
 
-    /// The largest gain over cost of any cycle, and how often an iteration of each job ends in it, over
-    /// what it costs.
+    /// The largest gain over cost of any cycle, and how often an iteration of each job ends in it,
+    /// over what it costs.
     pub(super) fn best_mix<const JOBS: usize>(&self) -> (f64, [f64; JOBS]) {
         let into = self.reversed();
         let mut policy: Vec<usize> = (0..self.len()).map(|state| self.first[state]).collect();
@@ -81,8 +81,8 @@ impl Graph {
         }
     }
 
-    /// The largest gain over cost of any cycle, and what each state is worth: what the best way on from
-    /// there gains beyond that ratio times what it costs, beside the other states.
+    /// The largest gain over cost of any cycle, and what each state is worth: what the best way on
+    /// from there gains beyond that ratio times what it costs, beside the other states.
     pub(super) fn solve(&self) -> (f64, Vec<f64>) {
         let into = self.reversed();
         let mut policy: Vec<usize> = (0..self.len()).map(|state| self.first[state]).collect();
@@ -142,8 +142,8 @@ impl Graph {
         best
     }
 
-    /// Makes every state lead to `root`, by its policy if that does, else by a shortest way. Returns
-    /// what each way there is worth: what it gains beyond `ratio` times what it costs.
+    /// Makes every state lead to `root`, by its policy if that does, else by a shortest way.
+    /// Returns what each way there is worth: what it gains beyond `ratio` times what it costs.
     fn lead_to(&self, root: usize, ratio: f64, policy: &mut [usize], into: &Into) -> Vec<f64> {
         let mut worth = vec![f64::NAN; self.len()];
         worth[root] = 0.0;
@@ -220,7 +220,8 @@ mod tests {
         assert_eq!(graph.best_ratio(), 4.0);
     }
 
-    /// Every ratio of a random graph, against a search for a cycle that gains more than a given one.
+    /// Every ratio of a random graph, against a search for a cycle that gains more than a given
+    /// one.
     #[test]
     fn agrees_with_bisection() {
         let mut random = fastrand::Rng::with_seed(3);

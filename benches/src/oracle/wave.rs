@@ -9,7 +9,8 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// A wave of steps `(length, demand)`. Steps of no length are left out, equal neighbours joined.
+    /// A wave of steps `(length, demand)`. Steps of no length are left out, equal neighbours
+    /// joined.
     #[must_use]
     pub fn new(parts: impl IntoIterator<Item = (u64, u32)>) -> Self {
         let (mut steps, mut length): (Vec<(u64, u32)>, u64) = (Vec::new(), 0);

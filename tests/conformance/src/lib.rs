@@ -33,8 +33,8 @@ pub trait Workload: Device {
     /// Returns when no stream has anything left to do.
     fn finish(&self);
 
-    /// Enqueues that memory is filled with a pattern: two seeds differ in every part of it. A device
-    /// with a [host tier](Device::host) has to do so, and to check it.
+    /// Enqueues that memory is filled with a pattern: two seeds differ in every part of it. A
+    /// device with a [host tier](Device::host) has to do so, and to check it.
     fn fill(&self, _stream: Self::Stream, _at: Addr, _len: Bytes, _seed: u32) {}
 
     /// Enqueues that memory is checked for a pattern.

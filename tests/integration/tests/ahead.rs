@@ -85,7 +85,8 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
         }
         one.begin();
         (0..rise).for_each(|_| assert!(one.alloc(1)));
-        // The other one asks for more than there is, and waits. The first one has yet to hear of it.
+        // The other one asks for more than there is, and waits. The first one has yet to hear of
+        // it.
         two.begin();
         assert!(!two.alloc(REGIONS - 1));
         one.client.hear_while_asking(|| true);

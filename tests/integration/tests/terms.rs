@@ -254,7 +254,8 @@ fn salus_orders_those_who_wait() {
     let srtf = Order::Srtf { iterations: 9 };
     for (order, done, first) in [(Order::Pack, 1, 0), (Order::Fair, 1, 1), (srtf, 3, 1)] {
         let (device, pool) = pool(10, Lanes::new(order));
-        // Both need more than half: one lane. The first one takes more; the second one may have done more.
+        // Both need more than half: one lane. The first one takes more; the second one may have
+        // done more.
         let join = |wave: u64, times| Waves::join(&device, &pool, 0, &[wave], times);
         let mut jobs = [join(9, 1), join(6, done), join(7, 1)];
         let alone = |job: &mut Waves| {

@@ -183,7 +183,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What is charged to a job: half of it leased for the iteration, a quarter for each other purpose.
+    /// What is charged to a job: half of it leased for the iteration, a quarter for each other
+    /// purpose.
     fn held(bytes: u64) -> Value {
         json!({
             "persistent": bytes / 4, "iteration": bytes / 2,

@@ -1,4 +1,5 @@
-//! The figures of a replay, a comparison, a plan and of relief: as JSON for scripts, as tables for people.
+//! The figures of a replay, a comparison, a plan and of relief: as JSON for scripts, as tables for
+//! people.
 
 mod comparison;
 mod conditions;

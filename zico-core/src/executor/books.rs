@@ -192,8 +192,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Books how far the device has come with a work order. Whether the order was one of the books that
-    /// there are.
+    /// Books how far the device has come with a work order. Whether the order was one of the books
+    /// that there are.
     pub(super) fn settle(&self, job: JobKey, zone: Zone, order: &WorkOrder, done: &Done) -> bool {
         match &self.books {
             Books::Own(_) => {

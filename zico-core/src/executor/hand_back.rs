@@ -36,8 +36,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Connects to the broker that has come in the place of one that is gone, and tells it what this
-    /// process holds. Whether there is a connection.
+    /// Connects to the broker that has come in the place of one that is gone, and tells it what
+    /// this process holds. Whether there is a connection.
     pub(crate) fn reconnect(&self) -> bool {
         let Some(remote) = self.remote() else { return false };
         let is_connected = remote.link.reconnect(&mut |offers| {
@@ -114,8 +114,8 @@ impl<D: Device> Shared<D> {
         result
     }
 
-    /// Gives up the memory of the regions that the broker wants to go. What the device refuses stays
-    /// for the next time.
+    /// Gives up the memory of the regions that the broker wants to go. What the device refuses
+    /// stays for the next time.
     fn release_regions(&self, remote: &Remote<D>) -> Result<(), D::Error> {
         let mut result = Ok(());
         for region in remote.take_releases() {

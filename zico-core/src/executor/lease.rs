@@ -38,8 +38,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// A lease that was refused: what the job has not asked for is given back, what has been given up
-    /// is fenced, and what the device has completed is freed, if that may help.
+    /// A lease that was refused: what the job has not asked for is given back, what has been given
+    /// up is fenced, and what the device has completed is freed, if that may help.
     #[cold]
     fn ask_again(&self, job: JobKey, want: &Want, refused: Refused) -> Result<WorkOrder, Refused> {
         let Refused::Denied(denied) = &refused else { return Err(refused) };

@@ -64,8 +64,8 @@ impl PoolConfig {
     /// The pool cannot know whether it ever will. Where all that could go on waits for such a job,
     /// whoever cannot go on without its memory is told so after this time
     /// ([`AllocError::OutOfMemory`]) instead of waiting for ever. Who would rather wait says
-    /// [`Ticks::MAX`]. Somebody has to [look](crate::Pool::poll), and the device's clock has to go on
-    /// where the device has nothing to do.
+    /// [`Ticks::MAX`]. Somebody has to [look](crate::Pool::poll), and the device's clock has to go
+    /// on where the device has nothing to do.
     ///
     /// [`AllocError::OutOfMemory`]: crate::AllocError::OutOfMemory
     #[must_use]

@@ -16,7 +16,8 @@
 //!   never made was there before and stays, as parameters do. A file does not say when memory is
 //!   freed: a storage leaves after its last use, and stays if something after the iteration uses
 //!   it.
-//! - *Device*: where tensors lie on several, the one with the most bytes that is not the CPU counts.
+//! - *Device*: where tensors lie on several, the one with the most bytes that is not the CPU
+//!   counts.
 //! - *The iteration* is the last whole one by the optimizer's steps (`Optimizer.step#...`), or else
 //!   by `ProfilerStep#N`, or else all that there is.
 //! - Random numbers, communication, what is copied from another device and what the host waits for

@@ -20,7 +20,8 @@ pub(crate) struct Contents {
 impl Contents {
     /// The bytes from `start` to `end` have no version any more.
     pub(crate) fn clear(&mut self, start: u64, end: u64) {
-        // The last piece that begins before the end may reach beyond it, the first before the start.
+        // The last piece that begins before the end may reach beyond it, the first before the
+        // start.
         let before = self.pieces.range(..end).next_back().map(|(&at, &piece)| (at, piece));
         if let Some((at, (stop, version))) = before
             && stop > end

@@ -1,5 +1,5 @@
-//! What is in memory: the oracle's second half. It follows writes and copies byte by byte, in device
-//! order, and says where bytes are not those that were written.
+//! What is in memory: the oracle's second half. It follows writes and copies byte by byte, in
+//! device order, and says where bytes are not those that were written.
 
 use zico_core::{Addr, Bytes, Ticks};
 
