@@ -21,6 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry
 
+# Functions of PyTorch without types.
+_watch: Any = StorageWeakRef
+_event: Any = torch.cuda.Event
+
 _PERSISTENT, _ITERATION = 1, 2
 _FREE, _PHASE, _OPERATION = 0, 5, 6
 _PHASES = ("data", "forward", "backward", "optimizer", "zero_grad")
@@ -50,7 +54,7 @@ class Rates:
 @dataclass(eq=False)
 class _Block:
     bytes: int
-    watched: StorageWeakRef
+    watched: Any
     #: Whether it was there before.
     initial: bool
     freed: bool = False
@@ -67,11 +71,11 @@ class _Iteration:
     nanos: int = 0
 
 
-class OperationRecorder(TorchDispatchMode):
+class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What `record_operations` gives: the recording under way."""
 
     def __init__(self, skip: int, count: int, rates: Rates | None, device: torch.device | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._skip, self._count, self._rates, self._device = skip, count, rates, device
         self._live: dict[int, _Block] = {}
         self._initial: list[_Block] = []
@@ -134,7 +138,7 @@ class OperationRecorder(TorchDispatchMode):
             if block is not None:
                 block.freed = True
                 self.iterations[-1].steps.append((_FREE, block))
-            block = _Block(storage.nbytes(), StorageWeakRef(storage), initial)
+            block = _Block(storage.nbytes(), _watch(storage), initial)
             self._live[storage._cdata] = block
             if initial:
                 self._initial.append(block)
@@ -153,7 +157,7 @@ class OperationRecorder(TorchDispatchMode):
         if not self._is_recording():
             return func(*args, **kwargs)
         reads, writes, elsewhere = self._arguments(func, args, kwargs)
-        start = torch.cuda.Event(enable_timing=True) if self._on_gpu() else None
+        start = _event(enable_timing=True) if self._on_gpu() else None
         if start is not None:
             start.record()
         began = time.perf_counter_ns()
@@ -218,7 +222,7 @@ class OperationRecorder(TorchDispatchMode):
             nanos = self._rates.nanos(_flops(func, args, kwargs, out), moved)
         steps = self.iterations[-1].steps
         if start is not None:
-            end = torch.cuda.Event(enable_timing=True)
+            end = _event(enable_timing=True)
             end.record()
             self._events.append((steps, len(steps), start, end))
         steps.append((_OPERATION, nanos, name, repeatable, reads, writes))
