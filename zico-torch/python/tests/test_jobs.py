@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from conftest import JOBS, find, finish, last_line, start, train
 from zico._native import native
 
@@ -130,22 +128,3 @@ def test_one_runs_out_of_memory_and_both_go_on(socket: Path, tmp_path: Path) -> 
     assert last_line(finish(jobs[1])) == alone(other)
     refusals = [json.loads(file.read_text())["refusals"] for file in stats]
     assert refusals == [3, 0]
-
-
-def test_the_ranks_of_torchrun_share_a_budget(socket: Path, tmp_path: Path) -> None:
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
-    ranks = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, JOBS / "ranks.py"]
-    expected = last_line(finish(start(*ranks)))
-    run = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", socket, "--budget", 96 * MIB]
-    job = start(*run, "--", *ranks)
-    most = 0
-    while job.poll() is None:
-        time.sleep(0.05)
-        with contextlib.suppress(RuntimeError):
-            stats = native().broker_stats(os.fsencode(socket))
-            most = max(most, stats["held"])
-            assert stats["held"] <= stats["budget"] == 96 * MIB
-    assert last_line(finish(job)) == expected
-    # Each holds some 40 MiB.
-    assert most > 50 * MIB, f"{most >> 20} MiB"
