@@ -19,7 +19,6 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
-from torch.utils.flop_counter import flop_registry
 
 # Functions of PyTorch without types.
 _watch: Any = StorageWeakRef
@@ -275,6 +274,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _flops(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float:
     """The arithmetic of an operation: what PyTorch's counter says, or else one for each element of the output."""
+    # Here, since it warns about what is missing, and most jobs record nothing.
+    from torch.utils.flop_counter import flop_registry
+
     formula = flop_registry.get(func.overloadpacket)
     if formula is not None:
         return float(formula(*args, **kwargs, out_val=out))
