@@ -129,15 +129,17 @@ impl From<Graph> for Input {
 pub fn open(path: &Path, options: &Options) -> Result<Input, InputError> {
     let failed = |path: &Path, problem| InputError { path: path.to_owned(), problem };
     let name = path.to_str().filter(|_| !path.exists()).unwrap_or_default();
+    let recorded = |trace: &Trace| {
+        let done = no_profile(options.times.as_ref()).and_then(|()| of_trace(trace));
+        done.map_err(|problem| failed(path, problem))
+    };
     if let Ok(trace) = bundled::open_operations(name) {
-        let done = no_profile(options.times.as_ref()).and_then(|()| of_trace(&trace));
-        return done.map_err(|problem| failed(path, problem));
+        return recorded(&trace);
     }
     let content = bytes(path).map_err(|problem| failed(path, problem))?;
     if content.starts_with(&MAGIC) {
         let trace = Trace::read(content.as_slice()).map_err(|error| failed(path, error.into()))?;
-        let done = no_profile(options.times.as_ref()).and_then(|()| of_trace(&trace));
-        return done.map_err(|problem| failed(path, problem));
+        return recorded(&trace);
     }
     let text = text(content).map_err(|problem| failed(path, problem))?;
     let beside = options.times.clone().or_else(|| profile_beside(path));

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use zico_bench::table::table;
 use zico_plan::relief::{
     Found, Graph, Link, Relief, Strategy, Terms, check, lower_bound, simulate,
 };
@@ -211,15 +211,4 @@ fn links(folder: &Path, work: u64) -> Result<(), Failed> {
     }
     println!("{table}");
     Ok(())
-}
-
-pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }

@@ -1,9 +1,10 @@
 //! Streams: queues of work that the device runs in order, in virtual time.
 //!
-//! A stream holds launches (which take time), copies (which take time on the link), marks (which take none and are handed to the owner
-//! of the timeline when the stream reaches them) and waits for positions of other streams. An event
-//! is no item: it is a stream and a position in it, and it has passed once the stream has retired
-//! that many items. So events cost nothing and leave nothing behind.
+//! A stream holds launches (which take time), copies (which take time on the link), marks (which
+//! take none and are handed to the owner of the timeline when the stream reaches them) and waits
+//! for positions of other streams. An event is no item: it is a stream and a position in it, and it
+//! has passed once the stream has retired that many items. So events cost nothing and leave nothing
+//! behind.
 //!
 //! Nothing here can wait for ever: a wait names items that were enqueued before it, so the order of
 //! enqueuing is an order in which everything can run.

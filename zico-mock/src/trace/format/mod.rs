@@ -26,8 +26,8 @@
 //! and is made up of
 //!
 //! 1. text: the name of the trace;
-//! 2. text: its provenance;
-//!    in version 2: the number of names of operations, and each of them, a text;
+//! 2. text: its provenance; in version 2: the number of names of operations, and each of them, a
+//!    text;
 //! 3. the number of steps in the setup, and these steps;
 //! 4. the number of iterations, and for each its recorded wall time in nanoseconds (a number), the
 //!    number of its steps, and these steps.
@@ -36,7 +36,8 @@
 //! free counts back from the newest block because that number is the same in every iteration of a
 //! steady job, which is why the files compress well. The checksum at the end of the zlib stream
 //! guards the content. A trace that says what its launches read and write is of version 2 and has
-//! only operations, no other launches; any other is of version 1. What a trace has to fulfil besides is said at [`Trace::new`].
+//! only operations, no other launches; any other is of version 1. What a trace has to fulfil
+//! besides is said at [`Trace::new`].
 
 mod content;
 mod written;
