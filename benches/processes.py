@@ -20,7 +20,10 @@ JOBS = ["resnet110-cifar", "gcn", "mobilenet_v2", "dlrm"]
 def replay(options: argparse.Namespace, jobs: list[str], *more: str) -> dict:
     command = [options.zico, "replay", *jobs, "--json", *more]
     command += ["--scale-time", str(options.scale_time), "-n", str(options.iterations)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        sys.exit(f"{options.zico}: {error.strerror}: cargo build --release -p zico-cli, or say --zico PROGRAM")
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
     return json.loads(done.stdout)

@@ -46,6 +46,12 @@ pub struct InputError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputProblem {
+    /// It is not there, and no bundled recording has its name.
+    #[error(
+        "there is no such file, and no recording with operations of that name: bundled are {}",
+        bundled::operations().collect::<Vec<_>>().join(", ")
+    )]
+    NotThere,
     /// It cannot be read.
     #[error("the file cannot be read")]
     Io(#[from] io::Error),
@@ -135,6 +141,9 @@ pub fn open(path: &Path, options: &Options) -> Result<Input, InputError> {
     };
     if let Ok(trace) = bundled::open_operations(name) {
         return recorded(&trace);
+    }
+    if !path.exists() {
+        return Err(failed(path, InputProblem::NotThere));
     }
     let content = bytes(path).map_err(|problem| failed(path, problem))?;
     if content.starts_with(&MAGIC) {

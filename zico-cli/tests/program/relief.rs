@@ -72,7 +72,10 @@ fn bad_input_is_refused() {
     let path = chain("bad.json");
     let text = file("text.json", b"operations");
     refused(&["relief", text.to_str().unwrap(), "--budget", "p=0.5"], &["neither", "text.json"]);
-    refused(&["relief", "nowhere.json", "--budget", "p=0.5"], &["nowhere.json", "cannot be read"]);
+    refused(
+        &["relief", "nowhere.json", "--budget", "p=0.5"],
+        &["nowhere.json", "no such file", "bundled are bert-base, gcn"],
+    );
     refused(&["relief", &path, "--budget", "p=-1"], &["no number"]);
     refused(&["relief", &path, "--budget", "much"], &["p=0.5"]);
     refused(&["relief", &path, "--budget", "1", "--link", "string"], &["pcie4"]);
