@@ -61,6 +61,25 @@ def holds(socket: Path, *options: object) -> subprocess.Popen[str]:
     return process
 
 
+#: Which processors the broker at a socket may use, and which it might.
+PROCESSORS = """
+import os, pathlib, sys
+own = os.sched_getaffinity(0)
+os.sched_setaffinity(0, range(os.cpu_count()))
+commands = {path.parent.name: path.read_bytes().split(b"\\0") for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")}
+serves = b"from zico._broker import _serve_while_used; _serve_while_used()"
+broker, = [int(process) for process, words in commands.items() if serves in words and sys.argv[1].encode() in words]
+print(len(own), os.sched_getaffinity(broker) == os.sched_getaffinity(0))
+"""
+
+
+def test_a_broker_is_not_tied_to_the_processors_of_the_job_that_starts_it(socket: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    run = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", socket, "--budget", "64MiB"]
+    command = ["taskset", "--cpu-list", core, *run, "--", sys.executable, "-c", PROCESSORS, socket]
+    assert finish(start(*command)) == "1 True\n"
+
+
 def test_the_first_job_starts_a_broker_and_the_last_one_ends_it(socket: Path) -> None:
     first = holds(socket, "--budget", "64MiB", "--name", "first", "--priority", 3)
     second = holds(socket, "--budget", "128MiB")

@@ -6,6 +6,7 @@ the program that takes its place keeps until it ends; the broker ends when it ca
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -143,6 +144,9 @@ def _serve_while_used() -> None:
     """The broker's process. The descriptor 3 is to hear that it listens, or why it does not."""
     socket, budget, gpu = sys.argv[1:4]
     os.set_inheritable(3, False)
+    # It serves all jobs, also where the one that has started it is tied to some processors.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     try:
         if gpu:
             native().call("zico_serve_cuda_while_used", os.fsencode(socket), int(gpu), int(budget), 3)
