@@ -56,7 +56,9 @@ fn blocks(trace: &Trace, start: u64) -> (Vec<Block>, u64) {
     for step in trace.iterations().last().map(Iteration::steps).unwrap_or_default() {
         match *step {
             Step::Launch { work, .. } => time += work.value(),
-            Step::Phase(_) | Step::Alloc { lifetime: Lifetime::Persistent, .. } => {}
+            Step::Use { .. }
+            | Step::Phase(_)
+            | Step::Alloc { lifetime: Lifetime::Persistent, .. } => {}
             Step::Alloc { .. } | Step::Free { .. } => {
                 moments.push(time * ORDER + moments.len() as u64);
             }

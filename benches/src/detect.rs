@@ -60,7 +60,7 @@ pub fn found(trace: &Trace, iterations: usize) -> Result<Found, Box<dyn Error>> 
                 }
                 pool.poll()?;
             }
-            Op::Step(Step::Launch { .. } | Step::Phase(_)) | Op::End => {}
+            Op::Step(Step::Launch { .. } | Step::Use { .. } | Step::Phase(_)) | Op::End => {}
         }
     }
     Ok(compared(&begun, &found))

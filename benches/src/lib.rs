@@ -83,7 +83,7 @@ pub fn run(trace: &Trace, policy: &mut dyn Policy) -> Peaks {
                     policy.free(handle);
                 }
             }
-            Step::Launch { .. } | Step::Phase(_) => {}
+            Step::Launch { .. } | Step::Use { .. } | Step::Phase(_) => {}
         }
         peaks.live = peaks.live.max(live);
         peaks.held = peaks.held.max(policy.held());

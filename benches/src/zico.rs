@@ -150,7 +150,7 @@ impl Run {
                     }
                     self.pool.poll()?;
                 }
-                Step::Launch { .. } | Step::Phase(_) => {}
+                Step::Launch { .. } | Step::Use { .. } | Step::Phase(_) => {}
             }
             self.held = self.held.max(self.job.held().total().value());
             self.live = self.live.max(self.current);

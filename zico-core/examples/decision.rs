@@ -84,7 +84,7 @@ fn profile(trace: &Trace) -> Result<Profile, Box<dyn std::error::Error>> {
                     device.launch(stream, work, Utilisation::FULL)?;
                     device.advance_to(device.now().saturating_add(work));
                 }
-                Step::Phase(_) => {}
+                Step::Use { .. } | Step::Phase(_) => {}
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
 use std::fs;
 use std::io;
+use std::num::NonZeroU8;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,7 @@ use zico_mock::trace::{BlockId, Iteration, Step, Trace};
 use crate::abi::JobHandle;
 use crate::handles::jobs;
 use crate::status::{Failure, Status, call};
+use crate::streams::RawStream;
 
 /// The most events: 32 MiB. An iteration of a small network has some thousand.
 const MOST_EVENTS: usize = 2 << 20;
@@ -31,6 +33,8 @@ const SHORTEST_WORK: Duration = Duration::from_micros(10);
 enum Event {
     Alloc(Bytes),
     Free(u32),
+    /// Another stream uses a block from here on.
+    Use(u32, NonZeroU8),
     /// No call was made for so many nanoseconds, within an iteration.
     Work(u64),
     Begin,
@@ -54,6 +58,8 @@ struct Log {
     /// The numbers of the live blocks, by address.
     live: HashMap<u64, u32>,
     blocks: u32,
+    /// The other streams that have used blocks, in the order in which they came up.
+    streams: Vec<RawStream>,
     /// When the last call had returned.
     last: Instant,
     /// When the iteration that runs has begun.
@@ -74,6 +80,7 @@ impl Recorder {
             events: Vec::new(),
             live: HashMap::new(),
             blocks: 0,
+            streams: Vec::new(),
             last: Instant::now(),
             begun: None,
             ended: None,
@@ -119,6 +126,20 @@ impl Recorder {
             log.push(Event::Free(block));
         }
         log.last = Instant::now();
+    }
+
+    /// Another stream uses a block from now on. So many that a trace has no numbers for them count
+    /// as one.
+    pub(crate) fn lend(&self, address: u64, stream: RawStream) {
+        let mut log = self.log();
+        let Some(&block) = log.live.get(&address) else { return };
+        let known = log.streams.iter().position(|&known| known == stream);
+        let index = known.unwrap_or(log.streams.len());
+        let number = u8::try_from(index.saturating_add(1)).ok().and_then(NonZeroU8::new);
+        if known.is_none() && number.is_some() {
+            log.streams.push(stream);
+        }
+        log.push(Event::Use(block, number.unwrap_or(NonZeroU8::MAX)));
     }
 
     /// An iteration has begun.
@@ -200,7 +221,8 @@ impl Recorder {
 
     fn write(&self, events: &[Event]) -> io::Result<()> {
         let provenance = "recorded by zico while the job ran; launches are the times of 10 us and more between \
-                          two calls of the allocator within an iteration, waits left out";
+                          two calls of the allocator within an iteration, waits left out; a block is used by another stream \
+                          from its allocation there or its record_stream on";
         let (setup, iterations) = steps(events);
         let trace = Trace::new(self.name.clone(), provenance.to_owned(), setup, iterations);
         let trace = trace.map_err(io::Error::other)?;
@@ -285,6 +307,10 @@ fn steps(events: &[Event]) -> (Vec<Step>, Vec<Iteration>) {
                 let id = blocks[block as usize].id;
                 steps.extend(id.map(|block| Step::Free { block }));
             }
+            Event::Use(block, stream) => {
+                let id = blocks[block as usize].id;
+                steps.extend(id.map(|block| Step::Use { block, stream }));
+            }
         }
     }
     if let Some(recorded) = recorded {
@@ -307,7 +333,7 @@ fn known(events: &[Event]) -> (Vec<Known>, usize) {
                 let block = &mut blocks[block as usize];
                 (block.freed, block.gone) = (true, iteration.is_none());
             }
-            Event::Work(_) | Event::End(_) => {}
+            Event::Use(..) | Event::Work(_) | Event::End(_) => {}
         }
     }
     (blocks, iterations)

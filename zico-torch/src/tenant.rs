@@ -274,6 +274,9 @@ impl<D: Adopt> Tenant for Seat<D> {
         self.peaks.add(bytes.value());
         if let Some((recorder, called)) = recorder {
             recorder.alloc(called, block.address().value(), bytes);
+            if stream != self.stream {
+                recorder.lend(block.address().value(), stream);
+            }
         }
         Ok(block)
     }
@@ -291,7 +294,11 @@ impl<D: Adopt> Tenant for Seat<D> {
     fn record_use(&self, block: Block, stream: RawStream) -> Result<(), Failure> {
         let other = self.pool.device().adopt(stream);
         let other = other.map_err(|error| Failure::from(AllocError::Device(error)))?;
-        Ok(self.job.record_use(block, other)?)
+        self.job.record_use(block, other)?;
+        if let Some(recorder) = self.recorder().filter(|_| stream != self.stream) {
+            recorder.lend(block.address().value(), stream);
+        }
+        Ok(())
     }
 
     fn stats(&self) -> (Stats, Counts) {

@@ -183,7 +183,7 @@ fn profile(name: &str) -> Outcome<Arc<Profile>> {
                     let device = pool.device();
                     device.advance_to(device.now().saturating_add(work));
                 }
-                Step::Phase(_) => {}
+                Step::Use { .. } | Step::Phase(_) => {}
             }
         }
         Ok(())

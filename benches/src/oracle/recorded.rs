@@ -149,7 +149,7 @@ impl Run {
                     self.parts.push((work, self.regions(leased)));
                     self.device.advance_to(self.device.now().saturating_add(Ticks::new(work)));
                 }
-                Step::Phase(_) => {}
+                Step::Use { .. } | Step::Phase(_) => {}
             }
         }
         Ok(())

@@ -198,7 +198,7 @@ fn op(step: &Step) -> Outcome<Option<Op>> {
             Some(Op::Alloc { place: block.value(), granules, lifetime })
         }
         Step::Free { block } => Some(Op::Free { place: block.value() }),
-        Step::Launch { .. } | Step::Phase(_) => None,
+        Step::Launch { .. } | Step::Use { .. } | Step::Phase(_) => None,
     })
 }
 

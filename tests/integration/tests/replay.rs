@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
+use std::num::NonZeroU8;
+
 use zico_core::{Bytes, JobConfig, Lifetime, Ticks};
 use zico_mock::bundled;
 use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
@@ -294,5 +296,82 @@ fn a_job_alone_runs_in_little_more_than_its_live_bytes() {
         };
         let share = rate(budget) / rate(Bytes::new(2 * budget.value()));
         assert!(share > 0.98, "{name}: {share:.4} of the rate with memory to spare");
+    }
+}
+
+/// Memory that another stream uses is not used again before that stream has passed: a job that lends
+/// its blocks holds more, and its neighbour gets it later. The oracle sees each use.
+#[test]
+fn what_another_stream_uses_is_used_again_after_it() {
+    let mib = |n: u64| Bytes::new(n << 20);
+    let trace = |lent: bool| {
+        let steps = |first: u32| {
+            let blocks = (first..first + 4).map(BlockId::new);
+            blocks
+                .flat_map(|block| {
+                    let stream = NonZeroU8::new(1 + u8::try_from(block.value() % 2).unwrap());
+                    let used = Step::Use { block, stream: stream.unwrap() };
+                    let lifetime = Lifetime::Iteration;
+                    [
+                        Some(Step::Alloc { block, bytes: mib(16), lifetime }),
+                        Some(Step::Launch { work: Ticks::millis(5) }),
+                        Some(used).filter(|_| lent),
+                        Some(Step::Free { block }),
+                    ]
+                })
+                .flatten()
+                .collect()
+        };
+        let iterations = [0, 4].map(|first| Iteration::new(steps(first), Ticks::millis(20)));
+        Trace::new("side".into(), String::new(), vec![], iterations.into()).unwrap()
+    };
+    let run = |traces: &[&Trace], budget: Bytes| {
+        let config = ReplayConfig {
+            region: Some(mib(2)),
+            iterations: ITERATIONS,
+            ..ReplayConfig::new(budget)
+        };
+        replay(traces, &config, &mut |_| {}).unwrap()
+    };
+    let (plain, lent) = (trace(false), trace(true));
+    let (own, both) = (run(&[&plain], mib(256)), run(&[&lent], mib(256)));
+    all_went_well(&own, ITERATIONS);
+    all_went_well(&both, ITERATIONS);
+    assert_eq!(own.peak_held, mib(16), "the same stream has its memory back at once");
+    assert!(both.peak_held >= mib(32), "{} held although streams use it", both.peak_held);
+    // Where there is no more it waits for them, also beside another job.
+    let tight = run(&[&lent, &lent], mib(16));
+    all_went_well(&tight, ITERATIONS);
+}
+
+/// A small GPT that was recorded while it trained, and the same with three steps for each of the
+/// optimizer: `zico run --record` of the scripts of zico-torch's tests. Gradients live until the
+/// next iteration begins, as with an optimizer's step for a mark and `zero_grad` after it.
+fn recorded() -> [Trace; 2] {
+    let files: [&[u8]; 2] =
+        [include_bytes!("../traces/gpt.ztrace"), include_bytes!("../traces/accumulate.ztrace")];
+    files.map(|file| Trace::read(file).unwrap())
+}
+
+/// Nobody says how long blocks live, as in PyTorch. What the first iterations show is not what the
+/// next one takes: gradients are taken to persist, and come again in each.
+#[test]
+fn lifetimes_that_are_learned_make_nobody_run_out_of_memory() {
+    let [gpt, accumulate] = recorded();
+    for traces in [[&gpt, &gpt], [&gpt, &accumulate], [&accumulate, &accumulate]] {
+        let needs = needs(&traces, None, 5, &Machine::default()).unwrap();
+        for f in [1.0, 0.75, 0.5, 0.35, 0.2] {
+            for seed in 0..3 {
+                let config = ReplayConfig {
+                    region: Some(needs.region),
+                    learned: true,
+                    iterations: 12,
+                    machine: Machine { seed, ..Machine::default() },
+                    ..ReplayConfig::new(needs.budget_at(f))
+                };
+                let outcome = replay(&traces, &config, &mut |_| {}).unwrap();
+                all_went_well(&outcome, 12);
+            }
+        }
     }
 }

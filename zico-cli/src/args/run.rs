@@ -21,6 +21,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_plans: bool,
 
+    /// The jobs tell sizes only, as PyTorch does: how long their blocks live is learned. Otherwise
+    /// they tell what the trace says
+    #[arg(long)]
+    pub learn_lifetimes: bool,
+
     /// How many iterations each job does at least
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,

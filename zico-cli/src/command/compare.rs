@@ -82,6 +82,7 @@ impl Tests<'_> {
             policy: kind,
             hand_over: self.args.run.hand_over.into(),
             detect: false,
+            learned: self.args.run.learn_lifetimes,
             plans: !self.args.run.no_plans,
             iterations: self.args.run.iterations,
             jobs: self.needs.terms(kind, budget),

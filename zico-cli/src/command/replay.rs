@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         policy,
         jobs: needs.terms(policy, budget),
         detect: false,
+        learned: args.run.learn_lifetimes,
         processes: args.processes,
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),

@@ -1,7 +1,9 @@
 //! One job of a replay in real time: a thread that goes through a trace.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::error::Error;
+use std::num::NonZeroU8;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,8 @@ pub(super) struct Player<'r, S: Stage> {
     run: &'r Run<'r, S>,
     job: Job<S::Device>,
     stream: S::Stream,
+    /// The job's other streams.
+    sides: BTreeMap<NonZeroU8, S::Stream>,
     program: Program<'r>,
     blocks: HashMap<BlockId, (Block, Mark)>,
     /// Events after each half of the launches that may be outstanding.
@@ -45,6 +49,7 @@ impl<'r, S: Stage> Player<'r, S> {
             run,
             job: pool.join(terms.name(name.clone()), stream)?,
             stream,
+            sides: BTreeMap::new(),
             program: Program::new(trace),
             blocks: HashMap::new(),
             fences: VecDeque::new(),
@@ -79,10 +84,13 @@ impl<'r, S: Stage> Player<'r, S> {
                 }
                 Op::Begin { .. } => self.begin()?,
                 Op::Step(Step::Alloc { block, bytes, lifetime }) => {
-                    self.alloc(block, Request::new(bytes, lifetime))?;
+                    let told = Request::new(bytes, lifetime);
+                    let learned = self.run.config.learned;
+                    self.alloc(block, if learned { Request::learned(bytes) } else { told })?;
                 }
                 Op::Step(Step::Free { block }) => self.free(block)?,
                 Op::Step(Step::Launch { work }) => self.launch(work)?,
+                Op::Step(Step::Use { block, stream }) => self.lend(block, stream)?,
                 Op::Step(Step::Phase(_)) => {}
                 Op::End => self.end()?,
             }
@@ -142,6 +150,20 @@ impl<'r, S: Stage> Player<'r, S> {
             self.check(mark)?;
             self.job.free(block)?;
         }
+        Ok(())
+    }
+
+    /// Another stream of the job reads a block, after all that the job's own has been given.
+    fn lend(&mut self, id: BlockId, number: NonZeroU8) -> Done {
+        let Some(&(block, mark)) = self.blocks.get(&id) else { return Ok(()) };
+        let side = match self.sides.entry(number) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(self.run.stage.add_stream()?),
+        };
+        self.job.record_use(block, side)?;
+        let device = self.run.stage.device();
+        device.order_after(side, &device.record(self.stream)?)?;
+        self.run.stage.check(side, mark)?;
         Ok(())
     }
 

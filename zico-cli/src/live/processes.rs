@@ -169,6 +169,7 @@ impl Workers {
                 name: name.clone(),
                 terms: config.jobs.get(index as usize).cloned().unwrap_or_default(),
                 iterations: config.iterations,
+                learned: config.learned,
                 time_scale: config.machine.time_scale,
                 run_ahead: config.machine.run_ahead,
                 first_seed: 1 + index.wrapping_mul(SEEDS),

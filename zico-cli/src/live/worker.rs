@@ -31,6 +31,7 @@ pub(super) struct Task {
     pub(super) name: String,
     pub(super) terms: JobConfig,
     pub(super) iterations: u64,
+    pub(super) learned: bool,
     pub(super) time_scale: f64,
     pub(super) run_ahead: u64,
     pub(super) first_seed: u32,
@@ -85,6 +86,7 @@ where
     let pool = Client::connect_probed(stage.device().clone(), &task.socket, probe)?;
     let config = ReplayConfig {
         iterations: task.iterations,
+        learned: task.learned,
         machine: Machine {
             time_scale: task.time_scale,
             run_ahead: task.run_ahead,

@@ -60,6 +60,7 @@ pub(crate) fn short(trace: &Trace) -> Vec<String> {
             }
             Step::Free { block } => format!("free {}", block.value()),
             Step::Launch { work } => format!("run {}", work.value()),
+            Step::Use { block, stream } => format!("use {} on {stream}", block.value()),
             Step::Phase(phase) => phase.to_string(),
         });
         steps.collect::<Vec<_>>().join(", ")

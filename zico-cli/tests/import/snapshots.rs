@@ -139,7 +139,7 @@ fn recorded_jobs_are_understood_without_their_marks() {
                     now += i64::try_from(work.value() / 1000).unwrap();
                     continue;
                 }
-                Step::Phase(_) => continue,
+                Step::Use { .. } | Step::Phase(_) => continue,
             };
             let address = i64::from(block.value()) << 32;
             entries.push((action, address, size(block).unwrap(), now));

@@ -10,3 +10,4 @@ pub(crate) mod predictor;
 pub(crate) mod profile;
 pub(crate) mod recent;
 pub(crate) mod signature;
+pub(crate) mod steadiness;

@@ -65,6 +65,7 @@ impl Ledger {
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
         let need = own.predictor.profile().map_or(0, |profile| profile.claim().value());
+        let need = need.saturating_add(own.grows_in_each());
         let need = own.persistent().saturating_add(need).min(own.largest().unwrap_or(u32::MAX));
         let for_good = others().map(Account::kept_for_good).fold(0, u32::saturating_add);
         // One that takes more than there ever is tries alone: its iterations vary.
@@ -106,8 +107,8 @@ impl Ledger {
     }
 
     /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
-    /// it waits for may still come back. If it could have it and does not ask, nobody waits for
-    /// that: it counts anew.
+    /// it waits for may still come back, or has come back and the iteration has yet to ask again.
+    /// If it has asked, and nothing more comes back, nobody waits for that: it counts anew.
     fn makes_way(&mut self) -> bool {
         let is_overdue =
             |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
@@ -117,9 +118,10 @@ impl Ledger {
         let returns = |account: &Account| account.is_running() || account.draining > 0;
         let returning = self.accounts.values().filter(|account| returns(account)).count();
         let mut makes_way = false;
+        let epoch = self.epoch;
         for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
             let others = returning - usize::from(returns(account));
-            if others > 0 {
+            if others > 0 || account.may_go_on(epoch) {
                 makes_way = true;
             } else if let Some(stall) = &mut account.stall {
                 stall.bypassed = Bypasses::default();

@@ -24,7 +24,7 @@ impl Ledger {
         let mut backings = self.about_to_be_used(job, after);
         backings.truncate(self.may_take_ahead(job) as usize);
         let regions = u32::try_from(backings.len()).unwrap_or(u32::MAX);
-        let growth = Growth { regions, persists: false };
+        let growth = Growth { regions, ..Growth::default() };
         let granted = !backings.is_empty()
             && self.is_within_terms(job, &backings)
             && self.is_safe_with(Some((job, growth)), 0);

@@ -1,13 +1,27 @@
 //! A lease that is not granted: whether it ever can be, whether waiting helps, and who is told
 //! where nothing can go on.
 
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
 use super::Ledger;
 use super::account::{Account, Blame};
 use super::lease::Denied;
 use super::run::Phase;
 use crate::types::JobKey;
 use crate::types::units::{Bytes, Ticks};
-use crate::types::want::{Demand, Want};
+use crate::types::want::{Demand, Growth, Want};
+
+/// What comes of granting a job what it asks for where nobody can go on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Outlook {
+    /// It goes on, and cannot finish with what is left.
+    GoesOn,
+    /// It can finish, and others of which it is known what they take can no longer.
+    FinishesFirst,
+    /// It can finish, and all those still can.
+    Finishes,
+}
 
 impl Ledger {
     /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only
@@ -99,7 +113,7 @@ impl Ledger {
         let stuck = last && self.is_stuck();
         if stuck && self.let_in_a_holder() {
             self.wake = true;
-        } else if stuck && !self.is_another_served(job, None) && self.is_to_blame(job) {
+        } else if stuck && !self.is_another_served(job) && self.is_to_blame(job) {
             let free = self.regions.free_count() as u64;
             let missing = pages.saturating_sub(free);
             return Denied::Never(self.out_of_memory(job, want.asked, pages, missing));
@@ -113,7 +127,7 @@ impl Ledger {
 
     /// Notes that a job waits for memory.
     fn stall(&mut self, job: JobKey, want: &Want, now: Ticks) {
-        let (epoch, asked) = (self.epoch, u32::try_from(want.pages.len()).unwrap_or(u32::MAX));
+        let (epoch, asked) = (self.epoch, want.growth());
         if let Some(account) = self.accounts.get_mut(&job) {
             account.denied = true;
             account.stall(now, epoch, asked);
@@ -121,21 +135,43 @@ impl Ledger {
     }
 
     /// Whether what is asked for, which is there and is kept for others, is all that is left to do:
-    /// nobody can go on, and what is there serves nobody who is less to blame. Then nothing is lost
-    /// by granting it; else somebody would have to fail.
+    /// nobody can go on, and what is there would do no more for another job that waits. Nothing is
+    /// lost by granting it then; else somebody would have to fail.
     pub(super) fn is_all_that_is_left(&mut self, job: JobKey, want: &Want, now: Ticks) -> bool {
         self.stall(job, want, now);
-        let blame = self.accounts.get(&job).map(Account::blame);
-        self.is_stuck() && !self.is_another_served(job, blame)
+        if !self.is_stuck() {
+            return false;
+        }
+        let others = self.accounts.iter().filter(|&(&key, _)| key != job);
+        let waiting = others.filter(|(_, account)| self.still_asks(account));
+        let asked = waiting.filter_map(|(&key, account)| Some((key, account.stall?.asked)));
+        let served: Vec<_> =
+            asked.filter(|&(key, asked)| asked.regions <= self.left_for(key)).collect();
+        let own = self.merit(job, want.growth());
+        !served.into_iter().any(|(key, asked)| self.merit(key, asked) > own)
     }
 
-    /// Whether what is nobody's would serve another job that waits, one that is less to blame if
-    /// that matters.
-    fn is_another_served(&self, job: JobKey, blame: Option<Blame>) -> bool {
+    /// What comes of granting a job what it asks for where nobody can go on; then it counts who is
+    /// less to blame.
+    fn merit(&mut self, job: JobKey, asked: Growth) -> (Outlook, Reverse<Option<Blame>>) {
+        let before = self.finishing(None);
+        let after = self.finishing(Some((job, asked)));
+        let is_known =
+            |one: &JobKey| self.accounts.get(one).is_some_and(|account| account.ahead().is_some());
+        let loses = |one: &JobKey| is_known(one) && !after.contains(one);
+        let outlook = match after.contains(&job) {
+            true if before.iter().any(loses) => Outlook::FinishesFirst,
+            true => Outlook::Finishes,
+            false => Outlook::GoesOn,
+        };
+        (outlook, Reverse(self.accounts.get(&job).map(Account::blame)))
+    }
+
+    /// Whether what is nobody's would serve another job that waits.
+    fn is_another_served(&self, job: JobKey) -> bool {
         let is_served = |(&key, account): (&JobKey, &Account)| {
-            let asked = account.stall.map_or(0, |stall| stall.asked);
-            let blames = blame.is_none_or(|blame| account.blame() < blame);
-            key != job && self.still_asks(account) && blames && asked <= self.left_for(key)
+            let asked = account.stall.map_or(0, |stall| stall.asked.regions);
+            key != job && self.still_asks(account) && asked <= self.left_for(key)
         };
         self.accounts.iter().any(is_served)
     }

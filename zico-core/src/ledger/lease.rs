@@ -276,6 +276,9 @@ impl Ledger {
         if matches!(want.told, Told::Guessed { .. }) && zone == Zone::Persistent {
             account.first_wave.lease(want.growth().regions);
         }
+        if want.told != Told::ByTheJob {
+            account.predictor.note_learned();
+        }
         account.resume(now);
         if want.persists() && want.told == Told::ByTheJob {
             let regions = want.growth().regions;

@@ -3,6 +3,7 @@
 use super::fairness::Bypasses;
 use crate::learn::profile::Recorder;
 use crate::types::units::{Progress, Ticks};
+use crate::types::want::Growth;
 
 /// A running iteration.
 pub(super) struct Run {
@@ -14,6 +15,8 @@ pub(super) struct Run {
     /// Regions that persisted when it began, and those leased since that the job said would.
     pub(super) persisted: u32,
     pub(super) told: u32,
+    /// By how many regions what persists has grown without the job's word, at the most.
+    pub(super) most: u32,
     /// The most regions that were leased while it ran.
     pub(super) total: u32,
     /// By how many regions it has held more than its profile had promised from there on.
@@ -34,6 +37,11 @@ pub(super) enum Phase {
 }
 
 impl Run {
+    /// By how many regions what persists has grown without the job's word, if it is so much now.
+    pub(super) fn grown(&self, persistent: u32) -> u32 {
+        persistent.saturating_sub(self.persisted).saturating_sub(self.told)
+    }
+
     /// Time since the iteration's start, waits for memory left out.
     pub(super) fn elapsed(&self, now: Ticks, stall: Option<&Stall>) -> Ticks {
         stall
@@ -49,8 +57,8 @@ pub(super) struct Stall {
     pub(super) since: Ticks,
     /// The ledger's epoch when it was last denied.
     pub(super) epoch: u64,
-    /// What it asked for, in regions.
-    pub(super) asked: u32,
+    /// What it asked for.
+    pub(super) asked: Growth,
     /// How far the job had come. One that has come further does without.
     pub(super) at: Progress,
     /// Iterations of other jobs that have begun since.

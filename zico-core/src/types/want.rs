@@ -40,6 +40,13 @@ pub enum Told {
     },
 }
 
+impl Growth {
+    /// What of it the job has said to stay.
+    pub(crate) const fn told(&self) -> u32 {
+        if self.persists && self.told { self.regions } else { 0 }
+    }
+}
+
 impl Want {
     /// Whether what is leased stays with the job when its iteration has ended, as far as is known.
     pub(crate) fn persists(&self) -> bool {
@@ -54,7 +61,7 @@ impl Want {
 
     pub(crate) fn growth(&self) -> Growth {
         let regions = u32::try_from(self.pages.len()).unwrap_or(u32::MAX);
-        Growth { regions, persists: self.persists() }
+        Growth { regions, persists: self.persists(), told: self.told == Told::ByTheJob }
     }
 }
 
@@ -76,4 +83,6 @@ pub(crate) struct Growth {
     pub(crate) regions: u32,
     /// They stay with the job when its iteration ends.
     pub(crate) persists: bool,
+    /// The job has said so.
+    pub(crate) told: bool,
 }

@@ -1,6 +1,7 @@
 //! One job of a replay: a host thread in virtual time that executes a trace.
 
 use std::collections::HashMap;
+use std::num::NonZeroU8;
 
 use zico_core::{
     AllocError, AutoJob, Begin, Block, Bytes, FreeError, Held, Job, JobConfig, Pool, Request, Ticks,
@@ -9,9 +10,10 @@ use zico_core::{
 use super::outcome::{JobOutcome, Span};
 use super::program::{Op, Program};
 use super::progress::Progress;
+use super::sides::Sides;
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
-use crate::{Claim, MockDevice, MockError, MockStream};
+use crate::{Access, Claim, MockDevice, MockError, MockStream};
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,7 @@ pub(super) struct Actor<'t> {
     /// The operation that waits, and since when.
     pending: Option<(Op, Ticks)>,
     blocks: HashMap<BlockId, (Block, Claim)>,
+    sides: Sides,
     live: Bytes,
     steps: u64,
     turns: u64,
@@ -90,6 +93,8 @@ pub(super) struct Actor<'t> {
     last_on: u64,
     /// It marks its iterations.
     marks: bool,
+    /// It tells no lifetimes.
+    learned: bool,
     wanted: u64,
     progress: Progress,
     outcome: JobOutcome,
@@ -117,11 +122,13 @@ impl<'t> Actor<'t> {
             state: State::Ready(Ticks::ZERO),
             pending: None,
             blocks: HashMap::new(),
+            sides: Sides::default(),
             live: Bytes::ZERO,
             steps: 0,
             turns: 0,
             last_on: 0,
             marks: !config.detect,
+            learned: config.learned,
             wanted: config.iterations,
             progress: Progress::default(),
             outcome: JobOutcome::new(name),
@@ -258,10 +265,13 @@ impl<'t> Actor<'t> {
         match op {
             Op::Begin { work } => Ok(self.begin(work, since, now)),
             Op::Step(Step::Alloc { block, bytes, lifetime }) => {
-                self.alloc(block, Request::new(bytes, lifetime), since, now)
+                let told = Request::new(bytes, lifetime);
+                let request = if self.learned { Request::learned(bytes) } else { told };
+                self.alloc(block, request, since, now)
             }
             Op::Step(Step::Free { block }) => self.free(block),
             Op::Step(Step::Launch { work }) => self.launch(work, now),
+            Op::Step(Step::Use { block, stream }) => self.lend(block, stream),
             Op::Step(Step::Phase(_)) => Ok(Done::Yes),
             Op::End => Ok(self.end(now)),
         }
@@ -308,10 +318,25 @@ impl<'t> Actor<'t> {
 
     fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
         if let (Some(job), Some((block, claim))) = (&self.job, self.blocks.remove(&id)) {
-            self.device.disown(self.stream, claim).map_err(|refused| refused.error)?;
+            let last = self.sides.last_use(&self.device, self.stream, id)?;
+            self.device.disown(last, claim).map_err(|refused| refused.error)?;
             self.live = self.live.saturating_sub(block.bytes());
             job.free(block)?;
         }
+        Ok(Done::Yes)
+    }
+
+    /// Another stream of the job uses a block.
+    fn lend(&mut self, id: BlockId, number: NonZeroU8) -> Result<Done, ReplayError> {
+        let (Some(job), Some((block, _))) = (&self.job, self.blocks.get(&id)) else {
+            return Ok(Done::Yes);
+        };
+        let side = self.sides.stream(&self.device, number);
+        if let Err(error) = job.job().record_use(*block, side) {
+            return Ok(Done::Never(error.to_string()));
+        }
+        let access = Access { owner: self.tag, addr: block.address(), len: block.bytes() };
+        self.sides.enter(&self.device, (self.stream, side), (id, access))?;
         Ok(Done::Yes)
     }
 
@@ -363,8 +388,9 @@ impl<'t> Actor<'t> {
         let mut blocks: Vec<(BlockId, Claim)> =
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);
-        for (_, claim) in blocks {
-            self.device.disown(self.stream, claim).map_err(|refused| refused.error)?;
+        for (id, claim) in blocks {
+            let last = self.sides.last_use(&self.device, self.stream, id)?;
+            self.device.disown(last, claim).map_err(|refused| refused.error)?;
         }
         self.live = Bytes::ZERO;
         self.job = None;

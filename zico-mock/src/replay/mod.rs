@@ -19,6 +19,7 @@ mod policies;
 mod pools;
 mod program;
 mod progress;
+mod sides;
 mod solo;
 mod trial;
 mod vary;
@@ -64,6 +65,8 @@ pub struct ReplayConfig {
     pub jobs: Vec<JobConfig>,
     /// The jobs do not mark their iterations: the pool detects them.
     pub detect: bool,
+    /// The jobs do not say how long blocks live: the pool learns it.
+    pub learned: bool,
     /// The pool may plan iterations that repeat.
     pub plans: bool,
     /// Each job is a process of its own, and one broker has the books of all. A message takes no
@@ -85,6 +88,7 @@ impl ReplayConfig {
             iterations: 20,
             jobs: Vec::new(),
             detect: false,
+            learned: false,
             plans: true,
             processes: false,
             machine: Machine::default(),

@@ -155,6 +155,9 @@ impl Names {
                 self.taken.remove(&name);
                 Step::Free { block: name }
             }
+            Step::Use { block, stream } => {
+                Step::Use { block: self.other.get(&block).copied().unwrap_or(block), stream }
+            }
             step => step,
         }
     }

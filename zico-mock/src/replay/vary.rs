@@ -77,6 +77,9 @@ impl Unrolled {
                 Step::Free { block: self.names.get(&block).copied().unwrap_or(block) }
             }
             Step::Launch { work } => Step::Launch { work: Ticks::new(times(work.value(), factor)) },
+            Step::Use { block, stream } => {
+                Step::Use { block: self.names.get(&block).copied().unwrap_or(block), stream }
+            }
             phase @ Step::Phase(_) => phase,
         };
         match self.iterations.last_mut() {

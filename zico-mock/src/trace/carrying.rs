@@ -79,6 +79,7 @@ impl Made {
                 Step::Alloc { block, bytes, lifetime }
             }
             Step::Free { block } => Step::Free { block: self.names[block.index()] },
+            Step::Use { block, stream } => Step::Use { block: self.names[block.index()], stream },
             Step::Launch { .. } | Step::Phase(_) => step,
         }
     }

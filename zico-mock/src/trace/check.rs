@@ -85,10 +85,10 @@ pub enum TraceError {
         /// Of how many it is known.
         accesses: usize,
     },
-    /// A launch uses a block that is not alive.
+    /// A launch or another stream uses a block that is not alive.
     #[error("{place}: {block} is used and not alive")]
     UsesDead {
-        /// The launch.
+        /// The launch or the use.
         place: Place,
         /// The block.
         block: BlockId,
@@ -154,12 +154,13 @@ impl Checker {
 
     /// What a launch uses is alive.
     fn used(&self, place: Place, access: Option<&Access>) -> Result<(), TraceError> {
-        let alive = |block: BlockId| self.alive.get(block.index()).is_some_and(|&alive| alive);
         let mut used = access.into_iter().flat_map(|one| one.reads.iter().chain(&one.writes));
-        match used.find(|&&block| !alive(block)) {
-            Some(&block) => Err(TraceError::UsesDead { place, block }),
-            None => Ok(()),
-        }
+        used.try_for_each(|&block| self.alive(place, block))
+    }
+
+    fn alive(&self, place: Place, block: BlockId) -> Result<(), TraceError> {
+        let alive = self.alive.get(block.index()).is_some_and(|&alive| alive);
+        if alive { Ok(()) } else { Err(TraceError::UsesDead { place, block }) }
     }
 
     fn step(&mut self, place: Place, step: &Step) -> Result<(), TraceError> {
@@ -173,6 +174,7 @@ impl Checker {
                 self.work = sum.ok_or(TraceError::Overflow { place, what: "launches" })?;
                 Ok(())
             }
+            Step::Use { block, .. } => self.alive(place, block),
             Step::Phase(_) => Ok(()),
         }
     }

@@ -41,6 +41,7 @@ impl Trace {
             match *step {
                 Step::Alloc { lifetime: Lifetime::Persistent, .. }
                 | Step::Launch { .. }
+                | Step::Use { .. }
                 | Step::Phase(_) => continue,
                 Step::Alloc { block, .. } => {
                     lower[block.index()] = now;

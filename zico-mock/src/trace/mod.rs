@@ -27,6 +27,7 @@ mod operations;
 mod stats;
 
 use std::fmt;
+use std::num::NonZeroU8;
 
 use zico_core::{Bytes, Lifetime, Ticks};
 
@@ -135,6 +136,15 @@ pub enum Step {
     Launch {
         /// How long that took when it was recorded.
         work: Ticks,
+    },
+    /// Another stream of the job uses a block from here on: after all that the job's own stream
+    /// has been given until now. The block's memory is used again only once that stream has passed
+    /// what it has been given when the block is freed.
+    Use {
+        /// The block, alive.
+        block: BlockId,
+        /// Which of the job's other streams, from 1 on. Number 0 would be its own.
+        stream: NonZeroU8,
     },
     /// The steps up to the next mark belong to this phase.
     Phase(Phase),
@@ -264,6 +274,7 @@ impl Trace {
             match *step {
                 Step::Alloc { lifetime: Lifetime::Persistent, .. }
                 | Step::Launch { .. }
+                | Step::Use { .. }
                 | Step::Phase(_) => {}
                 Step::Alloc { block, .. } => {
                     alive.insert(block);

@@ -79,7 +79,7 @@ impl Trace {
         let mut accesses = known.accesses().iter();
         for step in known.steps() {
             match *step {
-                Step::Alloc { .. } => {}
+                Step::Alloc { .. } | Step::Use { .. } => {}
                 Step::Free { block } => made.free(block),
                 Step::Phase(Phase::Backward) if made.backward.is_none() => {
                     made.backward = u32::try_from(made.operations.len()).ok();

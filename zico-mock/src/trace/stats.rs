@@ -13,6 +13,8 @@ pub struct IterationStats {
     pub frees: usize,
     /// Pieces of work given to the device.
     pub launches: usize,
+    /// Times that a block was given to another stream of the job.
+    pub uses: usize,
     /// The work of all launches.
     pub work: Ticks,
     /// The wall time the iteration took when it was recorded.
@@ -119,7 +121,7 @@ impl Level {
             Step::Free { block } => {
                 self.live = self.live.saturating_sub(trace.blocks()[block.index()].bytes);
             }
-            Step::Launch { .. } | Step::Phase(_) => {}
+            Step::Launch { .. } | Step::Use { .. } | Step::Phase(_) => {}
         }
     }
 }
@@ -129,6 +131,7 @@ fn sum_up(trace: &Trace, iteration: &Iteration, level: &mut Level) -> IterationS
         allocations: 0,
         frees: 0,
         launches: 0,
+        uses: 0,
         work: Ticks::ZERO,
         recorded: iteration.recorded(),
         persistent_at_start: level.persistent,
@@ -148,6 +151,7 @@ fn sum_up(trace: &Trace, iteration: &Iteration, level: &mut Level) -> IterationS
                 stats.launches += 1;
                 stats.work = stats.work.saturating_add(work);
             }
+            Step::Use { .. } => stats.uses += 1,
             Step::Phase(next) => phase = Some(next),
         }
         if level.live > stats.peak {

@@ -22,6 +22,7 @@ use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
 use crate::learn::profile::Profile;
 use crate::learn::signature::{Mark, Signature};
+use crate::learn::steadiness::Steadiness;
 use crate::types::tuning::KINDS;
 use crate::types::tuning::{
     KINDS_MARGIN, KINDS_MARGIN_PART, LEARNING, LEARNING_KINDS, LEARNING_PART,
@@ -97,6 +98,7 @@ pub(crate) struct Predictor {
     declared: Option<u32>,
     margin: Margin,
     leftovers: Leftovers,
+    steadiness: Steadiness,
     iterations: u64,
 }
 
@@ -126,14 +128,25 @@ impl Predictor {
 
     /// ... and with the margin that iterations have shown to need. The first few have shown little
     /// yet: how long blocks live is learned meanwhile, and so they are placed otherwise than
-    /// before.
+    /// before. Nothing while lifetimes are being learned, unless the job has declared its peak.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
-        let promised = self.promised(progress)?;
+        let promised = self.promised(progress).filter(|_| !self.is_learning())?;
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
         let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
         let kinds = if varies { KINDS_MARGIN.min(promised / KINDS_MARGIN_PART) } else { 0 };
         let least = learning.max(kinds);
         Some(promised.saturating_add(self.margin.regions().max(least)))
+    }
+
+    /// Memory is leased for a block of which nobody has said how long it lives.
+    pub(crate) fn note_learned(&mut self) {
+        self.steadiness.note_learned();
+    }
+
+    /// Whether the last iterations tell little of the next one: how long blocks live is being
+    /// learned.
+    pub(crate) fn is_learning(&self) -> bool {
+        self.declared.is_none() && self.steadiness.is_learning()
     }
 
     /// The most that an iteration lately would hold, what persists included, now that so much
@@ -303,6 +316,7 @@ impl Predictor {
         let newest = Arc::new(newest);
         self.margin.note(exceeded);
         self.leftovers.note_left(left);
+        self.steadiness.note(footprint.total);
         self.footprints = [Some(footprint), self.footprints[0]];
         // The first one is different: it makes what persists.
         let first = self.iterations == 0;

@@ -68,7 +68,8 @@ impl Account {
             Phase::Idle => self.first_wave.base(self.leased_total()),
             Phase::Waiting(_) => self.leased_total(),
             Phase::Admitted | Phase::Running(_) => {
-                self.persistent().saturating_add(self.stays(ahead))
+                let persistent = self.persistent().saturating_add(self.grows());
+                persistent.saturating_add(self.stays(ahead))
             }
         }
     }
@@ -85,7 +86,8 @@ impl Account {
             return 0;
         }
         let persists = self.persistent().saturating_sub(self.first_wave.guessed());
-        persists.saturating_add(self.predictor.carried())
+        let for_good = persists.saturating_sub(self.lately_grown());
+        for_good.saturating_add(self.predictor.carried())
     }
 
     /// What a running iteration leaves behind beside what persists: what it began with, as far as
@@ -107,7 +109,13 @@ impl Account {
         let ahead = if is_running { self.ahead() } else { None };
         let held = self.kept_without_reserve(|| ahead);
         let kept = held.max(floor);
-        let stays = if asked.persists { asked.regions } else { 0 };
+        let grows = self.grows();
+        // What is learned to persist may be part of what it grows by in each iteration.
+        let stays = match asked.persists {
+            true if asked.told => asked.regions,
+            true => asked.regions.saturating_sub(grows),
+            false => 0,
+        };
         let then_kept = held.saturating_add(stays).max(floor);
         let reserved = self.leased_total().saturating_add(asked.regions).max(then_kept);
         Stake {
@@ -116,10 +124,15 @@ impl Account {
             surely_kept: if is_running { self.kept_for_good() } else { kept },
             reserved,
             returns: reserved - then_kept,
-            claim: ahead.map(|ahead| self.persistent().saturating_add(ahead)),
+            claim: ahead.map(|ahead| self.comes_to_hold(asked, ahead)),
             is_running,
             cap: self.cap(),
         }
+    }
+
+    /// What the running iteration comes to hold in all if it gets what it asks for.
+    fn comes_to_hold(&self, asked: Growth, ahead: u32) -> u32 {
+        self.base().saturating_add(asked.told()).saturating_add(ahead)
     }
 
     /// Whether an iteration runs, or what comes before the first one does as if it were one.
@@ -153,15 +166,18 @@ impl Account {
 
     /// How much it is to blame where nothing can go on.
     pub(in crate::ledger) fn blame(&self) -> Blame {
-        let asked = self.stall.map_or(0, |stall| stall.asked);
-        let wanted = self.ephemeral().saturating_add(asked);
+        let asked = self.stall.map(|stall| stall.asked).unwrap_or_default();
+        let wanted = self.ephemeral().saturating_add(asked.regions);
         let unknown = || Blame::Unknown(wanted.saturating_add(self.guessed()));
         match self.phase {
-            Phase::Running(_) => match self.ahead() {
-                Some(ahead) if wanted > ahead => Blame::Exceeds(wanted - ahead),
-                Some(_) => Blame::Keeps,
-                None => unknown(),
-            },
+            Phase::Running(_) => {
+                let Some(ahead) = self.ahead() else { return unknown() };
+                let held = self.leased_total().saturating_add(asked.regions);
+                match held.saturating_sub(self.comes_to_hold(asked, ahead)) {
+                    0 => Blame::Keeps,
+                    more => Blame::Exceeds(more),
+                }
+            }
             Phase::Idle if self.stall.is_some() => unknown(),
             _ => Blame::Keeps,
         }

@@ -72,6 +72,10 @@ pub(crate) struct Account {
     /// Regions that have come to persist within iterations without the job's word: what they are
     /// for was an iteration's own before.
     shifted: i64,
+    /// By how many regions what persists has grown within each of the last two iterations, without
+    /// the job's word, at the most. Gradients may live until the next iteration begins: they persist
+    /// then, as far as has been learned, and come again in each.
+    growth: [u32; 2],
     /// The most that has been charged to the job.
     pub(super) peak: u32,
     /// The most that it has leased.
@@ -111,6 +115,7 @@ impl Account {
             predictor: Predictor::of(terms.declared),
             iterations: 0,
             shifted: 0,
+            growth: [0; 2],
             peak: 0,
             peak_leased: 0,
             taken: 0,
@@ -262,9 +267,48 @@ impl Account {
         self.predictor.ahead(self.progress())
     }
 
+    /// What has come to persist within the running iteration, or the last one, without the job's
+    /// word: it may go again when the next one begins.
+    pub(super) fn lately_grown(&self) -> u32 {
+        match &self.phase {
+            Phase::Running(run) => run.grown(self.persistent()),
+            _ => self.growth[0],
+        }
+    }
+
+    /// What the claim of the running iteration is beside: what persisted when it began, what the job
+    /// has said since, and as much as the last ones have made beyond that. More than those made
+    /// comes in the place of what was an iteration's own before.
+    pub(super) fn base(&self) -> u32 {
+        let persisted = match &self.phase {
+            Phase::Running(run) => run.persisted.saturating_add(run.told),
+            _ => self.persistent(),
+        };
+        persisted.saturating_add(self.grows_in_each())
+    }
+
+    /// By how many regions what persists may still grow within the running iteration without the
+    /// job's word, as it has in the last ones.
+    pub(super) fn grows(&self) -> u32 {
+        match &self.phase {
+            Phase::Running(run) => {
+                self.grows_in_each().saturating_sub(run.grown(self.persistent()))
+            }
+            Phase::Admitted => self.grows_in_each(),
+            Phase::Idle | Phase::Waiting(_) => 0,
+        }
+    }
+
+    /// By how many regions what persists has grown within the last iterations. While lifetimes are
+    /// being learned that tells nothing: the optimizer's state comes once.
+    pub(super) fn grows_in_each(&self) -> u32 {
+        if self.predictor.is_learning() { 0 } else { self.growth[0].max(self.growth[1]) }
+    }
+
     /// The most that its profile says it will hold from here on.
     pub(super) fn promised(&self) -> Option<u32> {
-        self.predictor.promised(self.progress()).filter(|_| self.iterations > 1)
+        let tells = self.iterations > 1 && !self.predictor.is_learning();
+        self.predictor.promised(self.progress()).filter(|_| tells)
     }
 
     /// The most that an iteration of it holds, as far as is known, what persists included. What a
@@ -297,6 +341,7 @@ impl Account {
             carried: self.ephemeral(),
             persisted: self.persistent(),
             told: 0,
+            most: 0,
             total: self.leased_total(),
             exceeded: 0,
             recorder: Recorder::default(),
@@ -316,9 +361,10 @@ impl Account {
             // It has gone on without what it was denied.
             self.resume(now);
         }
-        let (stall, total) = (self.stall, self.leased_total());
+        let (stall, total, persistent) = (self.stall, self.leased_total(), self.persistent());
         if let Some(run) = self.run() {
             run.total = run.total.max(total);
+            run.most = run.most.max(run.grown(persistent));
             let at = run.elapsed(now, stall.as_ref());
             run.recorder.note(Step { progress, at, demand, leased });
         }
@@ -340,8 +386,8 @@ impl Account {
             return true;
         }
         let exceeded = run.exceeded;
-        let grown = self.persistent().saturating_sub(run.persisted).saturating_sub(run.told);
-        self.shifted = self.shifted.saturating_add(grown.into());
+        self.shifted = self.shifted.saturating_add(run.grown(self.persistent()).into());
+        self.growth = [run.most, self.growth[0]];
         let footprint = Footprint { total: run.total, settled: self.settled() };
         let newest = run.recorder.finish(operations, length);
         self.predictor.learn(newest, signature, exceeded, self.ephemeral(), footprint);

@@ -4,6 +4,7 @@ use super::super::fairness::Bypasses;
 use super::super::run::{Phase, Stall};
 use super::Account;
 use crate::types::units::Ticks;
+use crate::types::want::Growth;
 
 impl Account {
     /// Whether a running iteration waits for memory.
@@ -65,11 +66,11 @@ impl Account {
     /// How many regions it waits for, if it does. One that has gone on since was only asking.
     pub(in crate::ledger) fn awaited(&self) -> Option<u32> {
         let progress = self.pulse.progress();
-        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked)
+        self.stall.filter(|stall| stall.at == progress).map(|stall| stall.asked.regions)
     }
 
-    /// It was denied so many regions.
-    pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: u32) {
+    /// It was denied what it asked for.
+    pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: Growth) {
         let at = self.pulse.progress();
         let new = Stall { since: now, epoch, asked, at, bypassed: Bypasses::default() };
         let stall = self.stall.get_or_insert(new);

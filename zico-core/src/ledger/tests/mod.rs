@@ -22,6 +22,7 @@ mod ahead;
 mod budget;
 mod fences;
 mod iterations;
+mod learned;
 mod leases;
 mod quota;
 mod refusals;

@@ -1,6 +1,7 @@
 //! The content of a file as it is read.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use flate2::bufread::ZlibDecoder;
@@ -8,7 +9,8 @@ use zico_core::{Bytes, Lifetime, Ticks};
 
 use super::super::{Access, BlockId, Phase, Step};
 use super::{MAX_CONTENT, MAX_TEXT, Malformed, ReadError};
-use super::{TAG_FREE, TAG_LAUNCH, TAG_OPERATION, TAG_PHASE, TAG_TEMPORARY, alloc_tag};
+use super::{TAG_FREE, TAG_LAUNCH, TAG_OPERATION, TAG_PHASE, TAG_TEMPORARY, TAG_USE};
+use super::{WITH_STREAMS, alloc_tag};
 
 /// Content as it is read.
 pub(super) struct Content<R: BufRead> {
@@ -19,11 +21,12 @@ pub(super) struct Content<R: BufRead> {
     blocks: u32,
     /// What operations are called, if there are operations.
     names: Option<Vec<Arc<str>>>,
+    version: u8,
 }
 
 impl<R: BufRead> Content<R> {
-    pub(super) fn new(inflated: BufReader<ZlibDecoder<R>>) -> Self {
-        Self { inflated, offset: 0, record: 0, blocks: 0, names: None }
+    pub(super) fn new(inflated: BufReader<ZlibDecoder<R>>, version: u8) -> Self {
+        Self { inflated, offset: 0, record: 0, blocks: 0, names: None, version }
     }
 
     fn malformed(&self, source: Malformed) -> ReadError {
@@ -107,6 +110,10 @@ impl<R: BufRead> Content<R> {
         block.ok_or_else(|| self.malformed(wrong(back, allocated)))
     }
 
+    fn used(&mut self) -> Result<BlockId, ReadError> {
+        self.block(|back, allocated| Malformed::Used { back, allocated })
+    }
+
     fn access(&mut self) -> Result<Access, ReadError> {
         let number = self.number()?;
         let names = self.names.as_deref().unwrap_or_default();
@@ -120,7 +127,7 @@ impl<R: BufRead> Content<R> {
         let mut used = [Vec::new(), Vec::new()];
         for blocks in &mut used {
             for _ in 0..self.number()? {
-                blocks.push(self.block(|back, allocated| Malformed::Used { back, allocated })?);
+                blocks.push(self.used()?);
             }
         }
         let [reads, writes] = used;
@@ -148,6 +155,12 @@ impl<R: BufRead> Content<R> {
                 let work = Ticks::new(self.number()?);
                 accesses.push(self.access()?);
                 Ok(Step::Launch { work })
+            }
+            TAG_USE if self.version >= WITH_STREAMS => {
+                let (block, number) = (self.used()?, self.number()?);
+                let stream = u8::try_from(number).ok().and_then(NonZeroU8::new);
+                let stream = stream.ok_or_else(|| self.malformed(Malformed::Stream(number)))?;
+                Ok(Step::Use { block, stream })
             }
             TAG_LAUNCH => Ok(Step::Launch { work: Ticks::new(self.number()?) }),
             TAG_PHASE => {

@@ -1,4 +1,4 @@
-//! `.ztrace`, the file format of traces, versions 1 and 2.
+//! `.ztrace`, the file format of traces, versions 1 to 3.
 //!
 //! A file is the six bytes `ZTRACE`, one byte with the version, and then the *content*
 //! as one zlib stream (RFC 1950), with which the file ends. Content is at most
@@ -18,6 +18,7 @@
 //!   | 4 | the device gets work | recorded nanoseconds |
 //!   | 5 | a phase starts | 0 data, 1 forward, 2 backward, 3 optimizer, 4 zero_grad |
 //!   | 6 | the device gets an operation (version 2) | recorded nanoseconds; an *access* follows |
+//!   | 7 | another stream uses a block (version 3) | how many blocks were allocated since; a number follows, which stream: 1 to 255 |
 //!
 //! - *access*: a number, which name the operation has; a number, 1 if it gives the same result each
 //!   time and 0 if not; the number of blocks that it reads, and each of them; the number of blocks
@@ -26,7 +27,7 @@
 //! and is made up of
 //!
 //! 1. text: the name of the trace;
-//! 2. text: its provenance; in version 2: the number of names of operations, and each of them, a
+//! 2. text: its provenance; from version 2 on: the number of names of operations, and each of them, a
 //!    text;
 //! 3. the number of steps in the setup, and these steps;
 //! 4. the number of iterations, and for each its recorded wall time in nanoseconds (a number), the
@@ -35,9 +36,10 @@
 //! Nothing follows. Blocks have no ids in a file: they are numbered in the order of allocation. A
 //! free counts back from the newest block because that number is the same in every iteration of a
 //! steady job, which is why the files compress well. The checksum at the end of the zlib stream
-//! guards the content. A trace that says what its launches read and write is of version 2 and has
-//! only operations, no other launches; any other is of version 1. What a trace has to fulfil
-//! besides is said at [`Trace::new`].
+//! guards the content. A trace in which other streams use blocks is of version 3; any other that
+//! says what its launches read and write is of version 2; the rest are of version 1. Where it is
+//! said what launches read and write there are only operations, no other launches. What a trace
+//! has to fulfil besides is said at [`Trace::new`].
 
 mod content;
 mod written;
@@ -50,18 +52,21 @@ use flate2::bufread::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use zico_core::{Lifetime, Ticks};
 
-use super::{Iteration, Trace, TraceError};
+use super::{Iteration, Step, Trace, TraceError};
 use content::Content;
 use written::Written;
 
 /// What every trace file starts with.
 pub const MAGIC: [u8; 6] = *b"ZTRACE";
 
-/// The latest version that may follow [`MAGIC`]. This library also reads version 1, and writes it
-/// where a trace has no operations.
-pub const VERSION: u8 = 2;
+/// The latest version that may follow [`MAGIC`]. This library also reads those before, and writes
+/// the earliest that has all that a trace has.
+pub const VERSION: u8 = 3;
 
-const WITHOUT_OPERATIONS: u8 = 1;
+/// There are operations from this version on.
+const WITH_OPERATIONS: u8 = 2;
+/// Other streams are told of from this version on.
+const WITH_STREAMS: u8 = 3;
 
 /// The most bytes of content a file may inflate to: 64 MiB, over a hundred times what the longest
 /// of the bundled traces has. What a reader allocates is in proportion to the content it has read,
@@ -147,8 +152,8 @@ pub enum Malformed {
         /// How many blocks were allocated before.
         allocated: u32,
     },
-    /// An operation uses a block that counts back too far.
-    #[error("an operation uses a block {back} back of {allocated}")]
+    /// An operation or a stream uses a block that counts back too far.
+    #[error("an operation or a stream uses a block {back} back of {allocated}")]
     Used {
         /// How far it counts back.
         back: u64,
@@ -161,6 +166,9 @@ pub enum Malformed {
     /// Whether an operation repeats is neither 0 nor 1.
     #[error("an operation repeats or does not: 1 or 0, not {0}")]
     Repeats(u64),
+    /// There is no stream with this number.
+    #[error("no other stream has the number {0}: they are 1 to 255")]
+    Stream(u64),
     /// Something follows the content.
     #[error("something follows the end")]
     Trailing,
@@ -184,14 +192,14 @@ impl Trace {
         if magic != MAGIC {
             return Err(ReadError::NotATrace);
         }
-        if version != VERSION && version != WITHOUT_OPERATIONS {
+        if !(1..=VERSION).contains(&version) {
             return Err(ReadError::Version { found: version });
         }
         let inflated = BufReader::new(ZlibDecoder::new(file));
-        let mut content = Content::new(inflated);
+        let mut content = Content::new(inflated, version);
         let name = content.text()?;
         let provenance = content.text()?;
-        if version == VERSION {
+        if version >= WITH_OPERATIONS {
             content.names()?;
         }
         let setup = content.steps(&mut Vec::new())?;
@@ -224,12 +232,13 @@ impl Trace {
         }
         to.write_all(&MAGIC)?;
         let names = self.operation_names();
-        to.write_all(&[if names.is_empty() { WITHOUT_OPERATIONS } else { VERSION }])?;
+        let version = self.version(&names);
+        to.write_all(&[version])?;
         let deflated = ZlibEncoder::new(to, Compression::best());
         let mut content = Written::new(deflated);
         content.text(&self.name)?;
         content.text(&self.provenance)?;
-        if !names.is_empty() {
+        if version >= WITH_OPERATIONS {
             content.number(names.len() as u64)?;
             names.iter().try_for_each(|name| content.text(name))?;
         }
@@ -241,6 +250,18 @@ impl Trace {
             content.steps(iteration.steps(), iteration.accesses(), &numbers)?;
         }
         content.end()
+    }
+
+    /// The earliest version that has all that the trace has.
+    fn version(&self, names: &[&str]) -> u8 {
+        let mut steps = self.iterations.iter().flat_map(Iteration::steps);
+        if steps.any(|step| matches!(step, Step::Use { .. })) {
+            WITH_STREAMS
+        } else if !names.is_empty() {
+            WITH_OPERATIONS
+        } else {
+            1
+        }
     }
 
     /// What operations are called, each name once, in the order in which they come up.
@@ -257,6 +278,7 @@ const TAG_TEMPORARY: u8 = 3;
 const TAG_LAUNCH: u8 = 4;
 const TAG_PHASE: u8 = 5;
 const TAG_OPERATION: u8 = 6;
+const TAG_USE: u8 = 7;
 
 const fn alloc_tag(lifetime: Lifetime) -> u8 {
     match lifetime {

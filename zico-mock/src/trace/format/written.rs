@@ -7,7 +7,7 @@ use flate2::write::ZlibEncoder;
 use zico_core::Ticks;
 
 use super::super::{Access, Step};
-use super::{MAX_CONTENT, TAG_FREE, TAG_LAUNCH, TAG_OPERATION, TAG_PHASE, alloc_tag};
+use super::{MAX_CONTENT, TAG_FREE, TAG_LAUNCH, TAG_OPERATION, TAG_PHASE, TAG_USE, alloc_tag};
 
 /// Content as it is written.
 pub(super) struct Written<W: Write> {
@@ -69,6 +69,12 @@ impl<W: Write> Written<W> {
                     }
                     None => (TAG_LAUNCH, work.value()),
                 },
+                Step::Use { block, stream } => {
+                    self.bytes(&[TAG_USE])?;
+                    self.number(u64::from(self.blocks - 1 - block.value()))?;
+                    self.number(stream.get().into())?;
+                    continue;
+                }
                 Step::Phase(phase) => (TAG_PHASE, phase as u64),
             };
             self.bytes(&[tag])?;

@@ -1,0 +1,134 @@
+//! Jobs whose blocks' lifetimes are learned: nobody says what persists.
+
+use super::*;
+
+/// Leases pages that are learned to be of a zone.
+fn lease(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) {
+    let order = books.ask_told(job, zone, pages, Told::Learned, false).ok().unwrap();
+    books.settle(job, zone, &order);
+    books.tick(job);
+}
+
+fn is_denied(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) -> bool {
+    matches!(books.ask_told(job, zone, pages, Told::Learned, false), Err(Denied::Busy(_)))
+}
+
+/// A job of two regions that persist runs an iteration that takes three, and makes two more that
+/// persist, as far as is known, until it is over.
+fn iterate(books: &mut Books, job: JobKey) {
+    books.start(job);
+    lease(books, job, Zone::Iteration, &[0, 1, 2]);
+    lease(books, job, Zone::Persistent, &[2, 3]);
+    books.give_for_good(job, Zone::Iteration, &[0, 1, 2]);
+    books.end(job);
+    books.give_for_good(job, Zone::Persistent, &[2, 3]);
+}
+
+fn ahead(books: &Books, job: JobKey) -> Option<u32> {
+    books.ledger.accounts[&job].ahead()
+}
+
+#[test]
+fn nothing_is_expected_until_iterations_have_come_to_take_the_same() {
+    let mut books = Books::new(32);
+    let (learned, told) = (books.join("a"), books.join("b"));
+    let expected: Vec<bool> = [4, 6, 6, 6, 7]
+        .into_iter()
+        .map(|pages| {
+            let pages: Vec<u64> = (0..pages).collect();
+            books.start(learned);
+            let known = ahead(&books, learned).is_some();
+            lease(&mut books, learned, Zone::Iteration, &pages);
+            books.give_for_good(learned, Zone::Iteration, &pages);
+            books.end(learned);
+            known
+        })
+        .collect();
+    assert_eq!(expected, [false, false, false, false, true]);
+    books.iterate(told, 4);
+    books.start(told);
+    assert!(ahead(&books, told).is_some(), "a job that tells lifetimes is known after the first");
+}
+
+#[test]
+fn what_persists_for_an_iteration_at_a_time_is_part_of_its_claim() {
+    let mut books = Books::new(12);
+    let (one, two) = (books.join("a"), books.join("b"));
+    for job in [one, two] {
+        lease(&mut books, job, Zone::Persistent, &[0, 1]);
+        for _ in 0..4 {
+            iterate(&mut books, job);
+        }
+        assert_eq!(books.ledger.accounts[&job].grows_in_each(), 2);
+        assert_eq!(books.ledger.accounts[&job].kept_for_good(), 0, "it may go as well");
+    }
+    // Each comes to seven and a margin, of which four stay until it begins again. Two and three are
+    // held when the other one starts: there is room for one of both to come to its end.
+    books.start(one);
+    lease(&mut books, one, Zone::Iteration, &[0, 1, 2]);
+    assert_eq!(books.ledger.accounts[&one].base(), 4);
+    assert_eq!((ahead(&books, one), books.ledger.accounts[&one].grows()), (Some(4), 2));
+    assert_eq!(books.ledger.accounts[&one].kept(), 4);
+    assert!(matches!(books.begin(two), Ok(Begin::Started | Begin::Wait(_))));
+    assert!(is_denied(&mut books, two, Zone::Iteration, &[0, 1, 2, 3]));
+    // What grows as before takes nothing from the claim.
+    lease(&mut books, one, Zone::Persistent, &[2, 3]);
+    assert_eq!((books.ledger.accounts[&one].kept(), books.ledger.accounts[&one].grows()), (4, 0));
+    assert_eq!(books.ledger.accounts[&one].base(), 4);
+}
+
+#[test]
+fn where_nothing_can_go_on_it_is_granted_to_one_that_can_finish_with_it() {
+    let mut books = Books::new(8);
+    let (one, two) = (books.join("a"), books.join("b"));
+    for job in [one, two] {
+        books.start(job);
+        lease(&mut books, job, Zone::Iteration, &[0]);
+        books.give_for_good(job, Zone::Iteration, &[0]);
+        books.end(job);
+    }
+    // Nobody knows what they take. The first can have all that is left, so the second gets nothing,
+    // and the first nothing that stays: it has to leave as much to the second.
+    books.start(one);
+    lease(&mut books, one, Zone::Iteration, &[0, 1, 2]);
+    books.start(two);
+    assert!(is_denied(&mut books, two, Zone::Iteration, &[0]));
+    assert!(is_denied(&mut books, one, Zone::Persistent, &[0]));
+    let last = |books: &mut Books, job, zone, pages: &[u64]| {
+        books.ask_told(job, zone, pages, Told::Learned, true)
+    };
+    assert!(matches!(last(&mut books, two, Zone::Iteration, &[0]), Err(Denied::Busy(_))));
+    assert!(books.woken(), "the first is to ask again");
+    assert!(last(&mut books, one, Zone::Persistent, &[0]).is_ok());
+    books.tick(one);
+    lease(&mut books, one, Zone::Iteration, &[3, 4, 5, 6]);
+}
+
+#[test]
+fn who_is_overdue_is_waited_for_until_it_has_asked_again() {
+    let mut books = Books::new(4);
+    let (one, two) = (books.join("a"), books.join("b"));
+    for _ in 0..3 {
+        books.iterate(one, 4);
+        books.iterate(two, 4);
+    }
+    books.start(one);
+    books.start(two);
+    books.lease(two, Zone::Iteration, &[0, 1, 2, 3]);
+    assert!(books.is_denied(one, Zone::Iteration, &[0, 1, 2, 3]));
+    let mut begun = 0;
+    loop {
+        books.give_for_good(two, Zone::Iteration, &[0, 1, 2, 3]);
+        books.end(two);
+        // The other one has been woken, and does not come at once.
+        if books.begin(two) != Ok(Begin::Started) {
+            break;
+        }
+        books.lease(two, Zone::Iteration, &[0, 1, 2, 3]);
+        assert!(books.is_denied(one, Zone::Iteration, &[0, 1, 2, 3]));
+        begun += 1;
+        assert!(begun < 100, "it waits for ever");
+    }
+    assert!(begun >= 15, "{begun}");
+    books.lease(one, Zone::Iteration, &[0, 1, 2, 3]);
+}
