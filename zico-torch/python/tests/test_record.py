@@ -11,17 +11,19 @@ import zlib
 from pathlib import Path
 
 import pytest
+import gpu
 from conftest import finish, last_line, start, train, under_zico
 from test_run import run
 
-TAGS = {0: "free", 1: "persistent", 2: "iteration", 4: "launch", 5: "phase"}
+TAGS = {0: "free", 1: "persistent", 2: "iteration", 4: "launch", 5: "phase", 7: "use"}
 Steps = list[tuple[str, int]]
 
 
 def read(path: Path) -> tuple[str, Steps, list[tuple[int, Steps]]]:
     """A trace file: its name, its setup, and its iterations with the nanoseconds that they took."""
     file = path.read_bytes()
-    assert file[:7] == b"ZTRACE\1", file[:7]
+    # Version 3 where other streams use blocks; there are no names of operations then.
+    assert file[:7] in (b"ZTRACE\1", b"ZTRACE\3"), file[:7]
     content, at = zlib.decompress(file[7:]), 0
 
     def number() -> int:
@@ -42,10 +44,12 @@ def read(path: Path) -> tuple[str, Steps, list[tuple[int, Steps]]]:
         return content[at - length : at].decode()
 
     def step() -> tuple[str, int]:
-        tag = number()
-        return TAGS[tag], number()
+        tag, value = number(), number()
+        # Of a use the stream counts here.
+        return TAGS[tag], number() if tag == 7 else value
 
     name, _ = text(), text()
+    assert file[6] == 1 or number() == 0
     setup = [step() for _ in range(number())]
     iterations = [(number(), [step() for _ in range(number())]) for _ in range(number())]
     assert at == len(content)
@@ -147,3 +151,30 @@ def test_where_no_iteration_ends_it_is_said(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done
     assert "no iteration has ended" in done.stderr, done.stderr
+
+
+#: Lends a block to another stream, and has one made there.
+LENDS = """
+job = zico.torch.enable("256MiB")
+job.record({path!r}, "lends")
+side, other = torch.cuda.Stream(), torch.cuda.Stream()
+for _ in range(3):
+    with job.iteration():
+        x = torch.empty(MIB, device="cuda")
+        x.record_stream(side)
+        with torch.cuda.stream(other):
+            y = torch.empty(MIB, device="cuda")
+        x.record_stream(torch.cuda.current_stream())
+        del x, y
+job.end_recording()
+"""
+
+
+@gpu.needs_cuda
+def test_a_recording_says_which_other_streams_use_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "lends.ztrace"
+    gpu.run(LENDS.format(path=str(path)))
+    _, _, iterations = read(path)
+    used = [[value for what, value in steps if what == "use"] for _, steps in iterations]
+    # The job's own stream is none of the others.
+    assert used == [[1, 2]] * 3
