@@ -7,7 +7,7 @@ use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
 use crate::relief::strategies::autoswap::{self, Score};
 use crate::relief::swap::{self, Gap, Move, Way};
-use crate::relief::{Found, Graph, Link, Relief, Terms, simulate};
+use crate::relief::{Found, Graph, Link, Relief, Step, Terms, simulate};
 
 /// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
 /// can be, without loss: [`joint_within`] of the budget.
@@ -155,6 +155,35 @@ impl<'a> Joint<'a> {
         }
         self.wait_in_part(work);
         self.as_autoswap(work);
+        self.with_waits(work);
+    }
+
+    /// The same choices with transfers placed where the best plan, which waits for some of them,
+    /// has the time for them; as long as that gains something.
+    fn with_waits(&mut self, work: u64) {
+        for _ in 0..6 {
+            let Some(best) = &self.best else { return };
+            let (before, choices, times) =
+                (best.found.nanos, best.choices.clone(), self.simulated(&best.found));
+            self.evaluate(&choices, &times, work / 8);
+            if self.best.as_ref().is_none_or(|best| best.found.nanos >= before) {
+                return;
+            }
+        }
+    }
+
+    /// When operations begin for the first time in a schedule, with all that it waits for.
+    fn simulated(&self, found: &Found) -> Vec<u64> {
+        let mut times = alloc::vec![None; self.graph.operations().len()];
+        let outcome = simulate(self.graph, self.link, &found.steps, self.terms.budget);
+        let outcome = outcome.unwrap_or_default();
+        for (step, span) in found.steps.iter().zip(&outcome.spans) {
+            if let Step::Run(run) = *step {
+                times[run as usize].get_or_insert(span.start);
+            }
+        }
+        let end = core::iter::once(outcome.nanos);
+        times.into_iter().map(Option::unwrap_or_default).chain(end).collect()
     }
 
     /// Some of all transfers, those first that are away for longest while something is over the
