@@ -155,17 +155,32 @@ fn fit(
     means: &Means,
     machine: &Machine,
 ) -> Result<Relieved, ReliefError> {
-    let mut bytes = allowed;
+    let (mut bytes, mut last, mut least) = (allowed, None, Bytes::ZERO);
     for _ in 0..ROUNDS {
-        let plan = Arc::new(Relieved::plan(trace, means, machine, bytes)?);
+        let plan = match (Relieved::plan(trace, means, machine, bytes), last) {
+            (Ok(plan), _) => Arc::new(plan),
+            // Too few bytes: between these and the last ones.
+            (Err(ReliefError::NoPlan { .. }), Some(last)) => {
+                least = bytes;
+                bytes = middle(least, last);
+                continue;
+            }
+            (Err(error), _) => return Err(error),
+        };
         let over = over(trace, region, allowed, &plan, machine)?;
         if over.is_zero() {
             return Ok(Arc::unwrap_or_clone(plan));
         }
-        let peak = Bytes::new(plan.outcome().peak);
-        bytes = bytes.min(peak).saturating_sub(over);
+        let most = bytes.min(Bytes::new(plan.outcome().peak));
+        last = Some(most);
+        let fewer = most.saturating_sub(over);
+        bytes = if fewer <= least { middle(least, most) } else { fewer };
     }
     Err(ReliefError::NoRoom { job: trace.name().to_owned(), allowed })
+}
+
+fn middle(least: Bytes, most: Bytes) -> Bytes {
+    least.saturating_add(Bytes::new(most.saturating_sub(least).value() / 2))
 }
 
 /// How much more than what is allowed a job needs alone: nothing if it runs in that.
