@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use zico_core::Bytes;
 use zico_cuda::CudaError;
 use zico_mock::bundled::BundledError;
-use zico_mock::replay::ReplayError;
+use zico_mock::replay::{ReliefError, ReplayError};
 use zico_mock::trace::TraceError;
 use zico_plan::PlanError;
 
@@ -37,6 +37,23 @@ pub enum Failure {
     /// A bundled trace cannot be read.
     #[error(transparent)]
     Bundled(#[from] BundledError),
+    /// Relief of a trace that does not say what its operations read and write.
+    #[error(
+        "{name} does not say what its operations read and write, which --relief needs: take a .ztrace of version 2 \
+         (zico.torch.record_operations makes one), or a bundled recording with operations ({bundled})"
+    )]
+    NoOperations {
+        /// What was asked for.
+        name: String,
+        /// The names of bundled ones.
+        bundled: String,
+    },
+    /// Jobs cannot be relieved.
+    #[error(transparent)]
+    Relieve(#[from] ReliefError),
+    /// Relief on a device other than the simulated one.
+    #[error("--relief is for the simulated device: leave it out, or --device")]
+    ReliefOfDevice,
     /// Options for recordings, and no recording.
     #[error(
         "--device-index and --kept-before are for PyTorch profiles and snapshots, and this is none: they say \

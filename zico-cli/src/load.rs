@@ -52,6 +52,24 @@ pub(crate) fn import_all(
     all.into_iter().map(carrying).collect()
 }
 
+/// The traces in files, or the bundled recordings of these names, that say what each launch reads
+/// and writes.
+pub(crate) fn load_operations(
+    names: &[String],
+    recording: &RecordingArgs,
+) -> Result<Vec<Trace>, Failure> {
+    let one = |name: &String| {
+        let bundled = !is_file(name) && bundled::operations().any(|bundled| bundled == name);
+        let trace = if bundled { bundled::open_operations(name)? } else { load(name, recording)? };
+        let known = trace.has_operations().then_some(trace);
+        known.ok_or_else(|| Failure::NoOperations {
+            name: name.clone(),
+            bundled: bundled::operations().collect::<Vec<_>>().join(", "),
+        })
+    };
+    names.iter().map(one).collect()
+}
+
 /// Blocks to plan, of a CSV file or of a trace's repeating iteration.
 pub(crate) struct Problem {
     /// The file's name, or the trace's.
@@ -83,9 +101,8 @@ impl Problem {
 }
 
 fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
-    let path = Path::new(name);
-    if path.exists() || path.components().count() > 1 {
-        return Ok(import::open_with(path, options)?);
+    if is_file(name) {
+        return Ok(import::open_with(Path::new(name), options)?);
     }
     let bundled = || bundled::names().chain(bundled::made());
     if bundled().any(|bundled| bundled == name) {
@@ -93,6 +110,12 @@ fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     }
     let bundled = bundled().collect::<Vec<_>>().join(", ");
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
+}
+
+/// A file, or else the name of a bundled trace.
+fn is_file(name: &str) -> bool {
+    let path = Path::new(name);
+    path.exists() || path.components().count() > 1
 }
 
 /// Refuses options for recordings without a recording, and `--kept-before` with several.

@@ -67,8 +67,8 @@ pub fn budget(text: &str) -> Result<Budget, String> {
         return size(text).map(Budget::Size).map_err(|error| error + hint);
     };
     match share.trim().parse::<f64>() {
-        Ok(f) if f.is_finite() && (0.0..=100.0).contains(&f) => Ok(Budget::Share(f)),
-        Ok(_) => Err("f has to be between 0 (the least budget) and 100".to_owned()),
+        Ok(f) if f.is_finite() && (-100.0..=100.0).contains(&f) => Ok(Budget::Share(f)),
+        Ok(_) => Err("f has to be between -100 and 100, where 0 is the least budget".to_owned()),
         Err(_) => Err(format!("{share:?} is no number; write f=0.25, say")),
     }
 }
@@ -160,7 +160,8 @@ mod tests {
     fn budgets_durations_and_numbers() {
         assert_eq!(budget("f=0.25"), Ok(Budget::Share(0.25)));
         assert_eq!(budget("1GiB"), Ok(Budget::Size(Bytes::gib(1))));
-        for text in ["f=", "f=-1", "f=nan", "f=1e9", "lots"] {
+        assert_eq!(budget("f=-0.5"), Ok(Budget::Share(-0.5)));
+        for text in ["f=", "f=-101", "f=nan", "f=1e9", "lots"] {
             assert!(budget(text).is_err(), "{text}");
         }
         assert_eq!(duration("1.5ms"), Ok(Ticks::micros(1500)));

@@ -4,6 +4,7 @@
 mod node;
 mod recording;
 mod relief;
+mod relieve;
 mod run;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub(crate) use node::LONGEST_NAME;
 pub use node::{BudgetArgs, NodeCommand, Place, RunJob, Serve, ServedDevice, Status, Top};
 pub use recording::RecordingArgs;
 pub use relief::{Limit, Relief, TimeUnit};
+pub use relieve::RelieveArgs;
 pub use run::{DeviceName, HandOverName, MachineArgs, PolicyName, RunArgs};
 
 /// Several training jobs under one memory budget.
@@ -43,6 +45,7 @@ Examples:
   zico replay resnet50 bert-base --budget 3GiB   run them together, with zico deciding
   zico replay resnet50 bert-base --budget f=0.25 --policy exclusive --json
   zico replay resnet50 bert-base --budget f=0.25 --carry 8MiB   if each kept its loss until the next
+  zico replay resnet50 bert-base --budget f=-0.25 --relief   below the least budget: some memory leaves
   zico compare resnet50 bert-base --budget f=0.25,f=0.5   every policy beside the others
   zico plan resnet50 --report plan.html          addresses for its blocks, and how good they are
   zico convert profile.json.gz my-job.ztrace     a trace of your own job: of a PyTorch profile,
@@ -115,7 +118,8 @@ pub struct Replay {
     pub traces: Vec<String>,
 
     /// The memory that all jobs together may hold: a size (8GiB, 3.2G), or f=F for L + F * (S - L),
-    /// where L is the least budget under which the jobs can share and S the sum of their peaks
+    /// where L is the least budget under which the jobs can share and S the sum of their peaks.
+    /// Below L, with F below 0, they need --relief
     #[arg(short, long, value_parser = size::budget, value_name = "SIZE|f=F")]
     pub budget: Budget,
 
@@ -137,6 +141,10 @@ pub struct Replay {
     /// host]
     #[arg(long)]
     pub processes: bool,
+
+    /// Below the least budget.
+    #[command(flatten)]
+    pub relieve: RelieveArgs,
 
     /// How to run the jobs, and the output.
     #[command(flatten)]

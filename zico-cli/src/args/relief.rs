@@ -153,7 +153,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     size::between(share, 1e-6, 1e6).map(Limit::Share)
 }
 
-fn link(text: &str) -> Result<Link, String> {
+pub(super) fn link(text: &str) -> Result<Link, String> {
     let rate = match text.trim() {
         "pcie4" => 25.0,
         "pcie5" => 50.0,
@@ -166,7 +166,7 @@ fn link(text: &str) -> Result<Link, String> {
     Ok(Link::symmetric((rate * 1e9) as u64))
 }
 
-fn strategy(text: &str) -> Result<Strategy, String> {
+pub(super) fn strategy(text: &str) -> Result<Strategy, String> {
     let found = Strategy::ALL.into_iter().find(|strategy| strategy.name() == text.trim());
     let names = Strategy::ALL.map(Strategy::name).join(", ");
     found.ok_or_else(|| format!("the strategies are {names}"))

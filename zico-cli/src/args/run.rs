@@ -89,9 +89,9 @@ pub(super) fn device(text: &str) -> Result<DeviceName, String> {
 #[derive(Clone, Debug, Parser)]
 pub struct MachineArgs {
     /// How long a launch takes on the device, over the recorded time: 1 for jobs that were recorded
-    /// on a GPU, less for those of a CPU
-    #[arg(long, default_value_t = 0.02, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
-    pub scale_time: f64,
+    /// on a GPU, less for those of a CPU [default: 0.02, and 1 with --relief]
+    #[arg(long, value_parser = |s: &str| size::between(s, 1e-6, 1e3), value_name = "X")]
+    pub scale_time: Option<f64>,
 
     /// How much of the device one launch keeps busy. A CPU trace does not tell: it is an assumption
     /// on which all figures of throughput depend
@@ -121,9 +121,9 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// These options for the replay.
+    /// These options for the replay of jobs whose times are as recorded, or else of times by a rule.
     #[must_use]
-    pub fn machine(&self) -> Machine {
+    pub fn machine(&self, ruled: bool) -> Machine {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -131,7 +131,7 @@ impl MachineArgs {
         )]
         let permille = (self.utilisation * 1000.0).round() as u16;
         Machine {
-            time_scale: self.scale_time,
+            time_scale: self.scale_time.unwrap_or(if ruled { 1.0 } else { 0.02 }),
             dispatch: self.dispatch,
             memory_calls: if self.free_calls {
                 MemoryCallCosts::NONE

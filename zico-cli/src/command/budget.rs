@@ -75,6 +75,10 @@ pub(crate) fn check(
             solo.kept,
         );
     }
-    text += &format!("(counted in regions of {}; `zico inspect` shows the same)", needs.region);
+    text += &format!(
+        "(counted in regions of {}; `zico inspect` shows the same; `zico replay --relief` goes below, where a trace \
+         says what its operations read and write)",
+        needs.region
+    );
     Err(Failure::CannotShare(text))
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
     let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
     let traces: Vec<&Trace> = loaded.iter().collect();
-    let machine = args.run.machine.machine();
+    let machine = args.run.machine.machine(false);
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
     let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
     // Checked for a policy that shares. A policy that needs more says so in its row.
@@ -86,6 +86,7 @@ impl Tests<'_> {
             plans: !self.args.run.no_plans,
             iterations: self.args.run.iterations,
             jobs: self.needs.terms(kind, budget),
+            relief: Vec::new(),
             machine: self.machine.clone(),
         };
         let (policy, costs) = kind.policy(config.iterations).map(timed).unzip();

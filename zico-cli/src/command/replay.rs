@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::Instant;
 
-use zico_mock::replay::{PolicyKind, ReplayConfig, replay};
+use zico_mock::replay::{
+    Means, Needs, Plans, PolicyKind, ReplayConfig, one_at_a_time, relieve, replay,
+};
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
@@ -11,11 +13,11 @@ use crate::args::{DeviceName, Replay};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::live;
-use crate::load::load_all;
+use crate::load::{load_all, load_operations};
 use crate::output::Output;
 use crate::progress::progress;
 use crate::report;
-use crate::summary::ReplaySummary;
+use crate::summary::{ReliefOfReplay, ReplaySummary};
 use crate::terminal::stdout;
 
 /// Replays the jobs and prints the results.
@@ -24,14 +26,25 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         return Err(Failure::ReportOfDevice);
     }
     let file = Output::of(args.run.report.as_deref(), args.run.force, &args.traces)?;
-    let loaded = load_all(&args.traces, args.run.carry, &args.run.recording)?;
+    let means = args.relieve.means();
+    if means.is_some() && args.device != DeviceName::Mock {
+        return Err(Failure::ReliefOfDevice);
+    }
+    let loaded = match means {
+        Some(_) => load_operations(&args.traces, &args.run.recording)?,
+        None => load_all(&args.traces, args.run.carry, &args.run.recording)?,
+    };
     let traces: Vec<&Trace> = loaded.iter().collect();
-    let machine = args.run.machine.machine();
+    let machine = args.run.machine.machine(means.is_some());
     let needs = needs_for(&traces, &[args.budget], &args.run, &machine)?;
     let budget = args.budget.of(&needs);
     let policy = PolicyKind::from(args.policy);
-    check(policy, budget, &needs, &traces)?;
-    let config = ReplayConfig {
+    // Where each job has its share for good, plans that leave more for others are of no use.
+    let relieved = means.filter(|_| !policy.needs_every_peak());
+    if relieved.is_none() {
+        check(policy, budget, &needs, &traces)?;
+    }
+    let mut config = ReplayConfig {
         budget,
         region: Some(needs.region),
         policy,
@@ -42,7 +55,12 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),
         iterations: args.run.iterations,
+        relief: Vec::new(),
         machine,
+    };
+    let relief = match relieved {
+        Some(means) => Some(relief(&traces, &needs, &mut config, &means)?),
+        None => None,
     };
     let bar = progress("together", args.run.iterations * traces.len() as u64);
     if args.device != DeviceName::Mock || args.processes {
@@ -55,7 +73,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     let speed = outcome.steps as f64 / before.elapsed().as_secs_f64();
     bar.finish_and_clear();
 
-    let summary = ReplaySummary::new(&outcome, &needs, &config);
+    let summary = ReplaySummary::new(&outcome, &needs, &config, relief);
     if let Some(file) = file {
         file.write(&report::replay(&summary, &outcome)?)?;
     }
@@ -69,4 +87,25 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         }
     }
     Ok(if summary.is_fine() { Exit::Fine } else { Exit::Bad })
+}
+
+/// Plans for the jobs, and what there is to say of them.
+fn relief(
+    traces: &[&Trace],
+    needs: &Needs,
+    config: &mut ReplayConfig,
+    means: &Means,
+) -> Result<ReliefOfReplay, Failure> {
+    let bar = progress("planning", 0);
+    let alone = one_at_a_time(traces, needs, config, means)?;
+    let Plans { jobs, share } = relieve(traces, needs, config, means)?;
+    bar.finish_and_clear();
+    config.relief = jobs;
+    Ok(ReliefOfReplay {
+        strategy: means.strategy.name(),
+        link_out_bytes_per_second: means.link.out,
+        link_back_bytes_per_second: means.link.back,
+        share,
+        one_at_a_time_throughput: alone,
+    })
 }

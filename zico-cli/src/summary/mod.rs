@@ -12,4 +12,4 @@ pub(crate) use plan::{BaselineHeight, PlanSummary};
 pub(crate) use relief::{
     HEADER as RELIEF_HEADER, LEGEND as RELIEF_LEGEND, Planned, ReliefRow, ReliefSummary,
 };
-pub(crate) use replay::{JobSummary, ReplaySummary};
+pub(crate) use replay::{JobSummary, ReliefOfReplay, ReplaySummary};

@@ -1,10 +1,11 @@
 //! The figures of a replay: as JSON for scripts, as tables for people.
 
 use std::io::{self, Write};
+use std::iter;
 
 use serde::Serialize;
 use zico_core::Bytes;
-use zico_mock::replay::{Figures, Needs, Outcome, ReplayConfig};
+use zico_mock::replay::{Figures, Needs, Outcome, Relieved, ReplayConfig};
 
 use super::conditions::Conditions;
 use crate::table::{table, wrapped};
@@ -33,7 +34,45 @@ pub(crate) struct ReplaySummary {
     pub(crate) memory_calls: u64,
     #[serde(flatten)]
     pub(crate) conditions: Conditions,
+    /// With `--relief`.
+    pub(crate) relief: Option<ReliefOfReplay>,
     pub(crate) jobs: Vec<JobSummary>,
+}
+
+/// How jobs were relieved.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReliefOfReplay {
+    pub(crate) strategy: &'static str,
+    pub(crate) link_out_bytes_per_second: u64,
+    pub(crate) link_back_bytes_per_second: u64,
+    /// The share of what no job keeps that each may have at once.
+    pub(crate) share: f64,
+    /// The throughput of one job at a time, alone in the budget, with a plan if it needs one; none
+    /// where there is no plan.
+    pub(crate) one_at_a_time_throughput: Option<f64>,
+}
+
+/// The plan that a job carried out. Times are those of an iteration by itself.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlanOfJob {
+    pub(crate) planned_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) recomputed_seconds: f64,
+    pub(crate) moved_bytes: u64,
+}
+
+impl From<&Relieved> for PlanOfJob {
+    fn from(plan: &Relieved) -> Self {
+        let outcome = plan.outcome();
+        Self {
+            planned_bytes: plan.budget().value(),
+            peak_bytes: outcome.peak,
+            seconds: outcome.nanos as f64 / 1e9,
+            recomputed_seconds: outcome.recomputed as f64 / 1e9,
+            moved_bytes: outcome.moved,
+        }
+    }
 }
 
 /// The figures of one job.
@@ -55,6 +94,10 @@ pub(crate) struct JobSummary {
     pub(crate) start_delay_seconds: f64,
     /// Waiting for memory within iterations, summed.
     pub(crate) stall_seconds: f64,
+    /// What its transfers came to in all.
+    pub(crate) moved_bytes: u64,
+    /// Its plan of relief, if it had one.
+    pub(crate) plan: Option<PlanOfJob>,
     pub(crate) failure: Option<String>,
 }
 
@@ -66,10 +109,18 @@ impl JobSummary {
 }
 
 impl ReplaySummary {
-    pub(crate) fn new(outcome: &Outcome, needs: &Needs, config: &ReplayConfig) -> Self {
+    pub(crate) fn new(
+        outcome: &Outcome,
+        needs: &Needs,
+        config: &ReplayConfig,
+        relief: Option<ReliefOfReplay>,
+    ) -> Self {
         let figures = Figures::new(outcome, needs);
-        let jobs = outcome.jobs.iter().zip(&needs.solos).zip(&figures.relative);
-        let jobs = jobs.map(|((job, solo), &relative)| JobSummary {
+        let plans = config.relief.iter().map(Option::as_deref).chain(iter::repeat(None));
+        let jobs = outcome.jobs.iter().zip(&needs.solos).zip(&figures.relative).zip(plans);
+        let jobs = jobs.map(|(((job, solo), &relative), plan)| JobSummary {
+            moved_bytes: job.moved.value(),
+            plan: plan.map(PlanOfJob::from),
             name: job.name.clone(),
             persistent_bytes: job.persistent.value(),
             kept_bytes: job.kept.value(),
@@ -98,6 +149,7 @@ impl ReplaySummary {
             steps: outcome.steps,
             memory_calls: outcome.memory_calls,
             conditions: Conditions::from(&config.machine),
+            relief,
             jobs: jobs.collect(),
         }
     }
@@ -131,6 +183,7 @@ impl ReplaySummary {
         )?;
         self.print_jobs(out)?;
         writeln!(out)?;
+        self.print_relief(out)?;
         self.print_whole(out, speed)?;
         for violation in outcome.violations.iter().take(5) {
             writeln!(out, "violation: {violation}")?;
@@ -163,6 +216,37 @@ impl ReplaySummary {
             out,
             "delay: waiting for a start, mean of an iteration; stalled: waiting for memory\n\
              within iterations, in all; kept: charged between iterations"
+        )
+    }
+
+    fn print_relief(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some(relief) = &self.relief else { return Ok(()) };
+        let mut plans =
+            table(&["job", "planned for", "an iteration", "again", "moved", "moved in all"]);
+        for job in &self.jobs {
+            let with = |figure: fn(&PlanOfJob) -> String| {
+                job.plan.as_ref().map_or_else(|| "-".to_owned(), figure)
+            };
+            plans.add_row([
+                job.name.clone(),
+                with(|plan| Bytes::new(plan.planned_bytes).to_string()),
+                with(|plan| format!("{:.2} ms", plan.seconds * 1e3)),
+                with(|plan| format!("{:.2} ms", plan.recomputed_seconds * 1e3)),
+                with(|plan| Bytes::new(plan.moved_bytes).to_string()),
+                Bytes::new(job.moved_bytes).to_string(),
+            ]);
+        }
+        let alone = relief.one_at_a_time_throughput;
+        let alone = alone.map_or_else(|| "no plan".to_owned(), |alone| format!("{alone:.2}"));
+        writeln!(
+            out,
+            "{plans}\nplans of {}, {} GB/s out and {} back; each job may have {:.0}% of what no job keeps.\n\
+             planned for, an iteration, again, moved: the plan by itself; -: as recorded\n\
+             throughput of one job at a time, alone in the budget: {alone}\n",
+            relief.strategy,
+            relief.link_out_bytes_per_second as f64 / 1e9,
+            relief.link_back_bytes_per_second as f64 / 1e9,
+            relief.share * 100.0,
         )
     }
 

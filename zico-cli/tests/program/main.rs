@@ -8,6 +8,7 @@ mod hostile;
 mod outputs;
 mod plan;
 mod relief;
+mod relieve;
 
 use std::fs;
 use std::path::PathBuf;

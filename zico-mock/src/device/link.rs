@@ -95,6 +95,76 @@ impl MockDevice {
     }
 }
 
+/// Copies of blocks, which belong to a job, where those of the host tier are of whole pieces that
+/// the pool has by itself.
+impl MockDevice {
+    /// Enqueues a copy of bytes to the beginning of a piece of the host's memory. It has the link in
+    /// that direction to itself for `time`. The bytes must be mapped and owned as for a
+    /// [launch](Self::launch_touching), when the copy is reached and when it ends.
+    ///
+    /// # Errors
+    /// If the stream or the piece is none of this device's, or the piece is too short.
+    pub fn save(
+        &self,
+        stream: MockStream,
+        from: Access,
+        to: &HostMemory,
+        time: Ticks,
+    ) -> Result<(), MockError> {
+        self.copy_block(Way::Out, stream, from, to, time)
+    }
+
+    /// Enqueues a copy back, to any address. From when it is reached until it ends, what is in the
+    /// bytes is undefined.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    pub fn restore(
+        &self,
+        stream: MockStream,
+        to: Access,
+        from: &HostMemory,
+        time: Ticks,
+    ) -> Result<(), MockError> {
+        self.copy_block(Way::In, stream, to, from, time)
+    }
+
+    fn copy_block(
+        &self,
+        way: Way,
+        stream: MockStream,
+        block: Access,
+        host: &HostMemory,
+        time: Ticks,
+    ) -> Result<(), MockError> {
+        let operation = if way == Way::Out { Operation::CopyOut } else { Operation::CopyIn };
+        let mut state = self.call(operation);
+        self.check(stream)?;
+        state.host.check(host)?;
+        if block.len > host.len() {
+            return Err(MockError::BeyondRange {
+                at: Bytes::ZERO,
+                len: block.len,
+                range: host.len(),
+            });
+        }
+        let begin = match way {
+            Way::Out => Mark::Touch([block].into()),
+            Way::In => Mark::Undefine(block),
+        };
+        let start = block.addr.value();
+        let place = Piece { start, end: start.saturating_add(block.len.value()) };
+        state.oracle.expect_touch();
+        state.enqueue(stream, Item::Mark(begin));
+        state.oracle.expect_copy(host.number());
+        state.enqueue(stream, Item::Copy { way, time });
+        state.oracle.expect_touch();
+        state.enqueue(stream, Item::Mark(Mark::Touch([block].into())));
+        state.enqueue(stream, Item::Mark(Mark::Copied(way, place, host.number())));
+        Ok(())
+    }
+}
+
 impl HostTier<MockRange, MockStream, MockError> for MockDevice {
     fn link(&self) -> Option<Link> {
         self.lock().host.link

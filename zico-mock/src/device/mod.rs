@@ -142,6 +142,15 @@ impl MockDevice {
         self.touch(stream, Mark::Expect(of, value))
     }
 
+    /// Enqueues that what is in bytes is nothing that may be [expected](Self::expect), as in memory
+    /// that has just been allocated.
+    ///
+    /// # Errors
+    /// If the stream is none of this device's.
+    pub fn undefine(&self, stream: MockStream, of: Access) -> Result<(), MockError> {
+        self.touch(stream, Mark::Undefine(of))
+    }
+
     fn touch(&self, stream: MockStream, mark: Mark) -> Result<(), MockError> {
         self.check(stream)?;
         let mut state = self.lock();

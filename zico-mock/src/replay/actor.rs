@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 
-use zico_core::{
-    AllocError, AutoJob, Begin, Block, Bytes, FreeError, Held, Job, JobConfig, Pool, Request, Ticks,
-};
+use zico_core::{AllocError, Begin, Block, Bytes, Held, JobConfig, Pool, Request, Ticks};
 
+use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
-use super::program::{Op, Program};
+use super::program::Op;
 use super::progress::Progress;
+use super::relief::{CarryError, Deed};
 use super::sides::Sides;
+use super::source::Source;
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
-use crate::{Access, Claim, MockDevice, MockError, MockStream};
+use crate::{Access, Claim, MockDevice, MockStream};
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,50 +41,17 @@ enum Done {
     Never(String),
 }
 
-/// A job's handle: it marks its iterations, or they are detected.
-enum Handle {
-    Marks(Job<MockDevice>),
-    Detected(AutoJob<MockDevice>),
-}
-
-impl Handle {
-    fn new(job: Job<MockDevice>, detect: bool) -> Self {
-        if detect { Self::Detected(AutoJob::new(job)) } else { Self::Marks(job) }
-    }
-
-    const fn job(&self) -> &Job<MockDevice> {
-        match self {
-            Self::Marks(job) => job,
-            Self::Detected(auto) => auto.job(),
-        }
-    }
-
-    fn alloc(&self, request: Request) -> Result<Block, AllocError<MockError>> {
-        match self {
-            Self::Marks(job) => job.alloc(request),
-            Self::Detected(auto) => auto.alloc(request),
-        }
-    }
-
-    fn free(&self, block: Block) -> Result<(), FreeError> {
-        match self {
-            Self::Marks(job) => job.free(block),
-            Self::Detected(auto) => auto.free(block),
-        }
-    }
-}
-
 pub(super) struct Actor<'t> {
     job: Option<Handle>,
     device: MockDevice,
     stream: MockStream,
     tag: u32,
-    program: Program<'t>,
+    source: Source<'t>,
     machine: Machine,
     random: fastrand::Rng,
     state: State,
     /// The operation that waits, and since when.
-    pending: Option<(Op, Ticks)>,
+    pending: Option<(Deed, Ticks)>,
     blocks: HashMap<BlockId, (Block, Claim)>,
     sides: Sides,
     live: Bytes,
@@ -111,12 +79,14 @@ impl<'t> Actor<'t> {
         let device = pool.device().clone();
         let stream = device.add_stream();
         let terms = if config.plans { terms } else { terms.without_plans() };
+        let plan = config.relief.get(index as usize).cloned().flatten();
+        let source = Source::new(trace, plan, &device, stream, index);
         Ok(Self {
             job: Some(Handle::new(pool.join(terms.name(name.clone()), stream)?, config.detect)),
             device,
             stream,
             tag: index,
-            program: Program::new(trace),
+            source,
             machine: config.machine.clone(),
             random: fastrand::Rng::with_seed(config.machine.seed.wrapping_add(index.into())),
             state: State::Ready(Ticks::ZERO),
@@ -229,8 +199,8 @@ impl<'t> Actor<'t> {
         self.turns += 1;
         let mut before = (self.device.calls(), self.device.usage().mapped);
         loop {
-            let (op, since) = self.pending.take().unwrap_or_else(|| (self.program.next(), now));
-            let done = self.perform(op, since, now)?;
+            let (deed, since) = self.pending.take().unwrap_or_else(|| (self.source.next(), now));
+            let done = self.perform(deed, since, now)?;
             let (calls, mapped) = (self.device.calls(), self.device.usage().mapped);
             let busy = self.machine.memory_calls.of(&calls.since(&before.0), mapped - before.1);
             before = (calls, mapped);
@@ -247,7 +217,7 @@ impl<'t> Actor<'t> {
                     break;
                 }
                 Done::Wait(state) => {
-                    self.pending = Some((op, since));
+                    self.pending = Some((deed, since));
                     self.state = state;
                     break;
                 }
@@ -261,7 +231,19 @@ impl<'t> Actor<'t> {
         Ok(())
     }
 
-    fn perform(&mut self, op: Op, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
+    fn perform(&mut self, deed: Deed, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
+        match deed {
+            Deed::Op(op) => self.operate(op, since, now),
+            Deed::Run(operation) => self.run(operation, now),
+            deed => {
+                let Self { source, blocks, .. } = self;
+                let done = source.carrier().map_or(Ok(()), |carrier| carrier.carry(deed, blocks));
+                carried(done, Done::Yes)
+            }
+        }
+    }
+
+    fn operate(&mut self, op: Op, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
         match op {
             Op::Begin { work } => Ok(self.begin(work, since, now)),
             Op::Step(Step::Alloc { block, bytes, lifetime }) => {
@@ -307,8 +289,11 @@ impl<'t> Actor<'t> {
                 self.waited(since, now);
                 let claim =
                     self.device.own(self.stream, self.tag, block.address(), block.bytes())?;
-                self.blocks.insert(id, (block, claim));
+                if let Some(carrier) = self.source.carrier() {
+                    carrier.allocated(&block)?;
+                }
                 self.live = self.live.saturating_add(block.bytes());
+                self.blocks.insert(id, (block, claim));
                 Ok(Done::Yes)
             }
             Err(AllocError::Busy(_)) => Ok(Done::Wait(State::Pool)),
@@ -338,6 +323,23 @@ impl<'t> Actor<'t> {
         let access = Access { owner: self.tag, addr: block.address(), len: block.bytes() };
         self.sides.enter(&self.device, (self.stream, side), (id, access))?;
         Ok(Done::Yes)
+    }
+
+    /// An operation under a plan: it has to find what it read when it was recorded.
+    fn run(&mut self, operation: u32, now: Ticks) -> Result<Done, ReplayError> {
+        let Self { source, blocks, .. } = self;
+        let Some(carrier) = source.carrier() else { return Ok(Done::Yes) };
+        if self.device.outstanding(self.stream) >= self.machine.run_ahead {
+            return Ok(Done::Wait(State::RunAhead));
+        }
+        if let Err(error) = carrier.before(operation, blocks) {
+            return carried(Err(error), Done::Yes);
+        }
+        let work = carrier.work(operation);
+        let done = self.launch(work, now)?;
+        let Self { source, blocks, .. } = self;
+        let after = source.carrier().map_or(Ok(()), |carrier| carrier.after(operation, blocks));
+        carried(after, done)
     }
 
     fn launch(&mut self, recorded: Ticks, now: Ticks) -> Result<Done, ReplayError> {
@@ -385,6 +387,9 @@ impl<'t> Actor<'t> {
     fn leave(&mut self) -> Result<(), ReplayError> {
         self.outcome.planning =
             self.job.as_ref().map(|job| job.job().snapshot().planning).unwrap_or_default();
+        if let Some(carrier) = self.source.carrier() {
+            carrier.leave_off()?;
+        }
         let mut blocks: Vec<(BlockId, Claim)> =
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);
@@ -403,6 +408,7 @@ impl<'t> Actor<'t> {
         let held = self.held();
         (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
         self.outcome.peak_leased = held.peak_leased;
+        self.outcome.moved = self.source.carrier().map_or(Bytes::ZERO, |carrier| carrier.moved());
         self.outcome.iterations_done = self.iterations_done();
         if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
             self.waited(since, now);
@@ -411,5 +417,14 @@ impl<'t> Actor<'t> {
             self.leave()?;
         }
         Ok(self.outcome)
+    }
+}
+
+/// What a deed of a plan comes to: one that cannot be done ends the job.
+fn carried(result: Result<(), CarryError>, done: Done) -> Result<Done, ReplayError> {
+    match result {
+        Ok(()) => Ok(done),
+        Err(CarryError::Device(error)) => Err(error.into()),
+        Err(error) => Ok(Done::Never(error.to_string())),
     }
 }

@@ -13,14 +13,17 @@
 
 mod actor;
 mod engine;
+mod handle;
 mod machine;
 mod outcome;
 mod policies;
 mod pools;
 mod program;
 mod progress;
+mod relief;
 mod sides;
 mod solo;
+mod source;
 mod trial;
 mod vary;
 mod wave;
@@ -29,10 +32,13 @@ pub use machine::{Machine, MemoryCallCosts};
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use program::{Op, Program};
+pub use relief::{Means, Plans, ReliefError, Relieved, one_at_a_time, relieve, relieve_within};
 pub use solo::{Needs, Solo, needs, solo};
 pub use trial::{Figures, Trial, fairness, trial};
 pub use vary::varied;
 pub use wave::{Sample, Wave};
+
+use std::sync::Arc;
 
 use engine::Replay;
 use zico_core::policy::Policy;
@@ -72,6 +78,9 @@ pub struct ReplayConfig {
     /// Each job is a process of its own, and one broker has the books of all. A message takes no
     /// time.
     pub processes: bool,
+    /// The plans of relief that jobs carry out, in the order of the traces. A job without one runs
+    /// as it was recorded.
+    pub relief: Vec<Option<Arc<Relieved>>>,
     /// The parameters of the simulated host and device.
     pub machine: Machine,
 }
@@ -91,6 +100,7 @@ impl ReplayConfig {
             learned: false,
             plans: true,
             processes: false,
+            relief: Vec::new(),
             machine: Machine::default(),
         }
     }

@@ -40,6 +40,8 @@ pub struct JobOutcome {
     pub start_delay: Ticks,
     /// Time spent waiting for memory within iterations.
     pub stalled: Ticks,
+    /// The bytes of the transfers that its plan of relief has asked for.
+    pub moved: Bytes,
     /// How its iterations were planned.
     pub planning: Planning,
     /// Its iterations.
@@ -61,6 +63,7 @@ impl JobOutcome {
             kept: Bytes::ZERO,
             start_delay: Ticks::ZERO,
             stalled: Ticks::ZERO,
+            moved: Bytes::ZERO,
             planning: Planning::default(),
             spans: Vec::new(),
             failure: None,

@@ -36,7 +36,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The budget at `f`: 0 is the least one, 1 the sum of the peaks. Whole regions, rounded up.
+    /// The budget at `f`: 0 is the least one, 1 the sum of the peaks; below 0 the jobs need
+    /// [relief](super::relieve). Whole regions, rounded up.
     #[must_use]
     pub fn budget_at(&self, f: f64) -> Bytes {
         let span = self.sum.saturating_sub(self.least).value() as f64;
@@ -45,8 +46,8 @@ impl Needs {
             clippy::cast_sign_loss,
             reason = "a float cast saturates"
         )]
-        let above = Bytes::new((span * f.max(0.0)) as u64);
-        let budget = self.least.saturating_add(above);
+        let (above, below) = (Bytes::new((span * f) as u64), Bytes::new((span * -f) as u64));
+        let budget = self.least.saturating_add(above).saturating_sub(below);
         budget.round_up(self.region).unwrap_or(budget)
     }
 

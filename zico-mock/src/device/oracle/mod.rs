@@ -55,6 +55,8 @@ pub(crate) enum Mark {
     /// Bytes are written, or expected to be those of an earlier write.
     Write(Access, u64),
     Expect(Access, u64),
+    /// What is in bytes is nothing that may be read.
+    Undefine(Access),
     /// A copy between addresses and a piece of the host's memory ends.
     Copied(Way, Piece, u64),
 }
@@ -64,7 +66,9 @@ impl Mark {
     fn accesses(&self) -> &[Access] {
         match self {
             Self::Touch(accesses) => accesses,
-            Self::Write(access, _) | Self::Expect(access, _) => std::slice::from_ref(access),
+            Self::Write(access, _) | Self::Expect(access, _) | Self::Undefine(access) => {
+                std::slice::from_ref(access)
+            }
             Self::Own(_) | Self::Disown(_) | Self::Copied(..) => &[],
         }
     }
@@ -184,6 +188,10 @@ impl Oracle {
             Mark::Expect(access, value) => {
                 self.touches -= 1;
                 self.expect(now, access, value, space);
+            }
+            Mark::Undefine(access) => {
+                self.touches -= 1;
+                self.undefine(now, access, space);
             }
             Mark::Copied(way, place, host) => {
                 self.host.entry(host).and_modify(|(uses, _)| *uses -= 1);

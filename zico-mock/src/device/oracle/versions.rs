@@ -35,6 +35,14 @@ impl Oracle {
         }
     }
 
+    /// Bytes have no version from here on.
+    pub(super) fn undefine(&mut self, now: Ticks, access: Access, space: &Space) {
+        self.touch(now, access, space);
+        for piece in Self::translated(access, space) {
+            self.contents.clear(piece.start, piece.end);
+        }
+    }
+
     pub(super) fn expect(&mut self, now: Ticks, access: Access, value: u64, space: &Space) {
         self.touch(now, access, space);
         let mut from = 0;

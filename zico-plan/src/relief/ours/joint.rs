@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
+use crate::relief::strategies::autoswap::{self, Score};
 use crate::relief::swap::{self, Gap, Move, Way};
-use crate::relief::{Found, Graph, Link, Relief, Terms, simulate};
+use crate::relief::{Found, Graph, Link, Relief, Step, Terms, simulate};
 
 /// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
 /// can be, without loss: [`joint_within`] of the budget.
@@ -97,14 +98,7 @@ impl<'a> Joint<'a> {
         for by_cost in [false, true] {
             for times in [&plain, &longer] {
                 let moves = hidden::moves(self.graph, self.link, self.terms.budget, times, by_cost);
-                let mut choices = self.nothing();
-                for one in &moves {
-                    let key = (one.storage, one.before);
-                    let at = self.gaps.iter().position(|gap| (gap.storage, gap.before) == key);
-                    if let Some(at) = at {
-                        choices[at] = Choice::Moves;
-                    }
-                }
+                let choices = self.choices_of(&moves);
                 if !moves.is_empty() {
                     self.evaluate_moves(&choices, moves, work);
                 }
@@ -159,6 +153,78 @@ impl<'a> Joint<'a> {
             }
             self.evaluate(&choices, &times, work / 8);
         }
+        self.wait_in_part(work);
+        self.as_autoswap(work);
+        self.with_waits(work);
+    }
+
+    /// The same choices with transfers placed where the best plan, which waits for some of them,
+    /// has the time for them; as long as that gains something.
+    fn with_waits(&mut self, work: u64) {
+        for _ in 0..6 {
+            let Some(best) = &self.best else { return };
+            let (before, choices, times) =
+                (best.found.nanos, best.choices.clone(), self.simulated(&best.found));
+            self.evaluate(&choices, &times, work / 8);
+            if self.best.as_ref().is_none_or(|best| best.found.nanos >= before) {
+                return;
+            }
+        }
+    }
+
+    /// When operations begin for the first time in a schedule, with all that it waits for.
+    fn simulated(&self, found: &Found) -> Vec<u64> {
+        let mut times = alloc::vec![None; self.graph.operations().len()];
+        let outcome = simulate(self.graph, self.link, &found.steps, self.terms.budget);
+        let outcome = outcome.unwrap_or_default();
+        for (step, span) in found.steps.iter().zip(&outcome.spans) {
+            if let Step::Run(run) = *step {
+                times[run as usize].get_or_insert(span.start);
+            }
+        }
+        let end = core::iter::once(outcome.nanos);
+        times.into_iter().map(Option::unwrap_or_default).chain(end).collect()
+    }
+
+    /// Some of all transfers, those first that are away for longest while something is over the
+    /// budget: between too few to fit and all, which take the link longest.
+    fn wait_in_part(&mut self, work: u64) {
+        let (live, times) = (self.graph.live(), swap::times(self.graph));
+        let over = |gap: &Gap| {
+            let places = gap.after as usize + 1..gap.before as usize;
+            let crowded = places.filter(|&at| live[at] > self.terms.budget);
+            crowded.map(|at| times[at + 1] - times[at]).sum::<u64>()
+        };
+        let mut order: Vec<(u64, usize)> =
+            self.gaps.iter().enumerate().map(|(at, gap)| (over(gap), at)).collect();
+        order.sort_unstable_by_key(|&(over, at)| (core::cmp::Reverse(over), at));
+        for sixteenths in [1, 2, 3, 4, 6, 8, 10, 12] {
+            let mut choices = self.nothing();
+            let count = (order.len() * sixteenths).div_ceil(16);
+            order[..count].iter().for_each(|one| choices[one.1] = Choice::Moves);
+            self.evaluate(&choices, &times, work / 8);
+        }
+    }
+
+    /// What AutoSwap would move, with recomputation for the rest.
+    fn as_autoswap(&mut self, work: u64) {
+        for score in [Score::Aoa, Score::Combined] {
+            let moves = autoswap::moves(self.graph, self.link, self.terms.budget, score);
+            let choices = self.choices_of(&moves);
+            self.evaluate_moves(&choices, moves, work / 8);
+        }
+    }
+
+    fn choices_of(&self, moves: &[Move]) -> Vec<Choice> {
+        let mut choices = self.nothing();
+        for one in moves {
+            let key = (one.storage, one.before);
+            let at = self.gaps.iter().position(|gap| (gap.storage, gap.before) == key);
+            if let Some(at) = at {
+                choices[at] = Choice::Moves;
+            }
+        }
+        choices
     }
 
     /// A local search over choices: one gap or a few at a time.

@@ -52,26 +52,47 @@ fn finish(
     graph: &Graph,
     limit: u64,
     mut moves: Vec<Move>,
-    mut rest: Vec<Gap>,
+    rest: Vec<Gap>,
     free: &dyn Fn(&Gap) -> i128,
 ) -> Vec<Step> {
     let cost = |gap: &Gap| {
         let writer = graph.writers[gap.storage as usize].first();
         writer.map_or(0, |&writer| graph.operations[writer as usize].nanos)
     };
-    // Where the exposed part of the transfers is less than making it again.
-    let exposed: Vec<Gap> = rest
-        .iter()
-        .copied()
-        .filter(|gap| free(gap) < 0 && -free(gap) < i128::from(cost(gap)))
-        .collect();
-    rest.retain(|gap| !exposed.contains(gap));
+    // Where the exposed part of the transfers is less than making it again, or that cannot be.
+    let again = |gap: &Gap| {
+        let writer = graph.writers[gap.storage as usize].first();
+        writer.is_some_and(|&writer| graph.operations[writer as usize].repeatable)
+    };
+    let (exposed, mut rest): (Vec<Gap>, Vec<Gap>) = rest
+        .into_iter()
+        .partition(|gap| !again(gap) || free(gap) < 0 && -free(gap) < i128::from(cost(gap)));
     rest.sort_by(|one, other| {
         let msps = |gap: &Gap| gap.bytes as f64 / (1 + cost(gap)) as f64;
         msps(other).total_cmp(&msps(one)).then_with(|| one.cmp(other))
     });
     let away: Vec<u32> = moves.iter().map(|one| one.storage).collect();
-    moves.extend(exposed.iter().filter(|gap| !away.contains(&gap.storage)).map(Gap::late));
+    let late = |gaps: &[Gap]| -> Vec<Move> {
+        gaps.iter().filter(|gap| !away.contains(&gap.storage)).map(Gap::late).collect()
+    };
+    moves.extend(late(&exposed));
+    let (steps, fits) = with_recomputation(graph, limit, moves.clone(), &rest);
+    if fits {
+        return steps;
+    }
+    // What is made again needs what it reads, which may not be there either: then all is swapped.
+    moves.extend(late(&rest));
+    with_recomputation(graph, limit, moves, &[]).0
+}
+
+/// The schedule with these moves, where of `rest` one after the other is made again until all fits;
+/// and whether it does.
+fn with_recomputation(
+    graph: &Graph,
+    limit: u64,
+    moves: Vec<Move>,
+    rest: &[Gap],
+) -> (Vec<Step>, bool) {
     let relief = Relief::with_moves(graph, moves);
     let mut search = Search::new(&relief.problem, limit);
     search.look();
@@ -79,11 +100,12 @@ fn finish(
         if search.timeline.excess == 0 {
             break;
         }
-        if let Some((stage, unit)) = relief.problem.place(&gap)
+        if let Some((stage, unit)) = relief.problem.place(gap)
             && search.may_run(stage, unit)
         {
             search.make(stage, unit, 0, Taste::Greedy);
         }
     }
-    sequence::with_drops(graph, &sequence::steps(&search.timeline, &relief.moves))
+    let steps = sequence::with_drops(graph, &sequence::steps(&search.timeline, &relief.moves));
+    (steps, search.timeline.excess == 0)
 }

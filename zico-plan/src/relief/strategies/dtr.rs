@@ -54,6 +54,10 @@ struct Device<'a> {
     runs: Vec<u32>,
     /// Of each stage what the program lets go of after it.
     releases: Vec<Vec<u32>>,
+    /// What it has let go of and something evicted is made of that cannot be made again itself.
+    pending: Vec<u32>,
+    /// Units that read what has left for good: they do not run again.
+    banished: Vec<bool>,
     /// Union-find over units with the cost of what is evicted.
     parent: Vec<u32>,
     cost: Vec<u64>,
@@ -84,6 +88,8 @@ impl<'a> Device<'a> {
             most: problem.cost().saturating_mul(MOST),
             runs: Vec::new(),
             releases,
+            pending: Vec::new(),
+            banished: alloc::vec![false; units],
             parent: (0..u32::try_from(units).unwrap_or(u32::MAX)).collect(),
             cost: alloc::vec![0; units],
             seen: alloc::vec![0; units],
@@ -120,6 +126,9 @@ impl<'a> Device<'a> {
 
     fn execute(&mut self, unit: u32) -> Option<()> {
         let known = &self.problem.units[unit as usize];
+        if (unit as usize) < self.stage && (known.until as usize) < self.stage {
+            return None;
+        }
         known.writes.iter().for_each(|&item| self.locks[item as usize] += 1);
         let new = known.writes.iter().filter(|&&item| !self.here[item as usize]);
         let need: i64 = new.map(|&item| self.problem.items[item as usize].bytes).sum();
@@ -168,7 +177,15 @@ impl<'a> Device<'a> {
         self.here[at]
             && self.locks[at] == 0
             && self.problem.items[at].bytes > 0
-            && unit.until == u32::MAX
+            && !self.problem.items[at].kept
+            && !self.banished[self.problem.items[at].writer as usize]
+            && unit.until >= self.last(item)
+    }
+
+    /// The last stage that reads an item.
+    fn last(&self, item: u32) -> u32 {
+        let known = &self.problem.items[item as usize];
+        known.readers.last().copied().unwrap_or(known.writer)
     }
 
     fn evict(&mut self) -> Option<()> {
@@ -265,13 +282,36 @@ impl<'a> Device<'a> {
         sum
     }
 
-    /// What the program no longer names leaves at once; it can be made again where something else
-    /// needs it. What cannot be made again stays.
+    /// What the program no longer names leaves at once, and can be made again where something else
+    /// needs it. What cannot be made again is banished, as the paper has it: it leaves for good as
+    /// soon as nothing that has been evicted, and is still read, is made of it; and what is there and
+    /// was made of it cannot be made again either.
     fn release(&mut self, stage: u32) {
-        for item in core::mem::take(&mut self.releases[stage as usize]) {
+        let mut all = core::mem::take(&mut self.pending);
+        all.append(&mut self.releases[stage as usize]);
+        for item in all {
+            let at = item as usize;
             if self.can_go(item) {
                 self.take(item);
+            } else if self.here[at] && self.is_needed_again(item, stage) {
+                self.pending.push(item);
+            } else if self.here[at] {
+                self.here[at] = false;
+                self.bytes -= self.problem.items[at].bytes;
+                for &reader in &self.problem.items[at].readers {
+                    self.banished[reader as usize] = true;
+                }
             }
         }
+    }
+
+    /// Whether something is made of an item that has been evicted and is still read.
+    fn is_needed_again(&self, item: u32, stage: u32) -> bool {
+        let gone = |&item: &u32| {
+            self.made[item as usize] && !self.here[item as usize] && self.last(item) > stage
+        };
+        let units = &self.problem.units;
+        let mut readers = self.problem.items[item as usize].readers.iter();
+        readers.any(|&reader| units[reader as usize].writes.iter().any(gone))
     }
 }

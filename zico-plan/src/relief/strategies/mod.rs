@@ -1,7 +1,7 @@
 //! Planners by name: ours, and those of the literature to compare with, each from its paper or its
 //! published code.
 
-mod autoswap;
+pub(in crate::relief) mod autoswap;
 mod capuchin;
 mod dtr;
 mod echo;
@@ -251,11 +251,15 @@ impl Strategy {
         matches!(self, Self::GistLossy | Self::ZicoLossy)
     }
 
-    /// The schedule that it comes to; `None` where that does not fit in the budget. Ours take so
+    /// The schedule that it comes to; `None` where that does not fit in the budget, at once where
+    /// that is below the [working set](Graph::working_set). Ours take so
     /// much work beyond their first plans; the others take what they take: up to O(n^2) for n
     /// operations.
     #[must_use]
     pub fn plan(self, graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
+        if budget < graph.working_set() {
+            return None;
+        }
         let swaps = |score| {
             let moves = autoswap::moves(graph, link, budget, score);
             let relief = Relief::with_moves(graph, moves);

@@ -48,7 +48,7 @@ fn what_is_placed_fits_in_addresses() {
         let link = Link::symmetric(20_000_000_000);
         let planned = placed(Strategy::Zico, &graph, &link, budget, 1000, HOW).expect("small");
         let Some((found, placed)) = planned else { continue };
-        let outcome = simulate(&graph, &link, &found.steps, placed.peak).expect("fits");
+        let outcome = simulate(&graph, &link, &found.steps, budget).expect("fits");
         let checked = check(&graph, &link, &found.steps, &outcome.spans, terms(budget));
         assert!(placed.extent <= budget && checked.is_ok(), "{seed}");
         fits += 1;
