@@ -135,7 +135,7 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
     for (budgets, words) in [
         ("f=0.5,", "no number"),
         ("f=0.5,much", "no number"),
-        ("f=0.5,f=-1", "between 0"),
+        ("f=0.5,f=-1", "too small for these jobs"),
         ("3GiB;4GiB", "no number"),
         ("f=0.5,0", "more than nothing"),
     ] {
