@@ -54,7 +54,7 @@ def began(*_):
     if steps > seen:
         seen = steps
         # The optimizers have made their state by then.
-        if steps > 3: held.append(zico.stats()["allocated"])
+        if steps > 3: held.append(zico.stats()["reserved"])
 register_optimizer_step_post_hook(stepped)
 register_module_forward_pre_hook(began)
 runpy.run_path(sys.argv[0], run_name="__main__")
