@@ -12,34 +12,10 @@ use super::progress::Progress;
 use super::relief::{CarryError, Deed};
 use super::sides::Sides;
 use super::source::Source;
+use super::state::{Done, State};
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
 use crate::{Access, Claim, MockDevice, MockStream};
-
-/// What a job waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Nothing: it goes on at this moment.
-    Ready(Ticks),
-    /// The device: as many launches are outstanding as may be.
-    RunAhead,
-    /// The pool: a start or memory.
-    Pool,
-    /// Nothing: it has left.
-    Left,
-}
-
-/// The result of one operation.
-enum Done {
-    /// Done.
-    Yes,
-    /// Done; the host is busy until then.
-    Until(Ticks),
-    /// It has to be tried again.
-    Wait(State),
-    /// Failed for good, with the reason.
-    Never(String),
-}
 
 pub(super) struct Actor<'t> {
     job: Option<Handle>,

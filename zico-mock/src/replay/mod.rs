@@ -24,6 +24,7 @@ mod relief;
 mod sides;
 mod solo;
 mod source;
+mod state;
 mod trial;
 mod vary;
 mod wave;

@@ -1,6 +1,7 @@
 //! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
 
 mod claim;
+mod growth;
 mod waits;
 
 use alloc::collections::VecDeque;
@@ -265,44 +266,6 @@ impl Account {
     /// need.
     pub(super) fn ahead(&self) -> Option<u32> {
         self.predictor.ahead(self.progress())
-    }
-
-    /// What has come to persist within the running iteration, or the last one, without the job's
-    /// word: it may go again when the next one begins.
-    pub(super) fn lately_grown(&self) -> u32 {
-        match &self.phase {
-            Phase::Running(run) => run.grown(self.persistent()),
-            _ => self.growth[0],
-        }
-    }
-
-    /// What the claim of the running iteration is beside: what persisted when it began, what the job
-    /// has said since, and as much as the last ones have made beyond that. More than those made
-    /// comes in the place of what was an iteration's own before.
-    pub(super) fn base(&self) -> u32 {
-        let persisted = match &self.phase {
-            Phase::Running(run) => run.persisted.saturating_add(run.told),
-            _ => self.persistent(),
-        };
-        persisted.saturating_add(self.grows_in_each())
-    }
-
-    /// By how many regions what persists may still grow within the running iteration without the
-    /// job's word, as it has in the last ones.
-    pub(super) fn grows(&self) -> u32 {
-        match &self.phase {
-            Phase::Running(run) => {
-                self.grows_in_each().saturating_sub(run.grown(self.persistent()))
-            }
-            Phase::Admitted => self.grows_in_each(),
-            Phase::Idle | Phase::Waiting(_) => 0,
-        }
-    }
-
-    /// By how many regions what persists has grown within the last iterations. While lifetimes are
-    /// being learned that tells nothing: the optimizer's state comes once.
-    pub(super) fn grows_in_each(&self) -> u32 {
-        if self.predictor.is_learning() { 0 } else { self.growth[0].max(self.growth[1]) }
     }
 
     /// The most that its profile says it will hold from here on.

@@ -1,0 +1,28 @@
+//! What a job of a replay waits for, and what comes of its operations.
+
+use zico_core::Ticks;
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: it goes on at this moment.
+    Ready(Ticks),
+    /// The device: as many launches are outstanding as may be.
+    RunAhead,
+    /// The pool: a start or memory.
+    Pool,
+    /// Nothing: it has left.
+    Left,
+}
+
+/// The result of one operation.
+pub(super) enum Done {
+    /// Done.
+    Yes,
+    /// Done; the host is busy until then.
+    Until(Ticks),
+    /// It has to be tried again.
+    Wait(State),
+    /// Failed for good, with the reason.
+    Never(String),
+}
