@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
-use crate::relief::strategies::autoswap::{self, Score};
 use crate::relief::swap::{self, Gap, Move, Way};
 use crate::relief::{Found, Graph, Link, Relief, Step, Terms, simulate};
 
@@ -154,7 +153,6 @@ impl<'a> Joint<'a> {
             self.evaluate(&choices, &times, work / 8);
         }
         self.wait_in_part(work);
-        self.as_autoswap(work);
         self.with_waits(work);
     }
 
@@ -203,15 +201,6 @@ impl<'a> Joint<'a> {
             let count = (order.len() * sixteenths).div_ceil(16);
             order[..count].iter().for_each(|one| choices[one.1] = Choice::Moves);
             self.evaluate(&choices, &times, work / 8);
-        }
-    }
-
-    /// What AutoSwap would move, with recomputation for the rest.
-    fn as_autoswap(&mut self, work: u64) {
-        for score in [Score::Aoa, Score::Combined] {
-            let moves = autoswap::moves(self.graph, self.link, self.terms.budget, score);
-            let choices = self.choices_of(&moves);
-            self.evaluate_moves(&choices, moves, work / 8);
         }
     }
 
