@@ -108,7 +108,8 @@ impl Ledger {
 
     /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
     /// it waits for may still come back, or has come back and the iteration has yet to ask again.
-    /// If it has asked, and nothing more comes back, nobody waits for that: it counts anew.
+    /// If it has asked and nothing more comes back, or does not ask for longer than others have
+    /// patience, nobody waits for that: it counts anew.
     fn makes_way(&mut self) -> bool {
         let is_overdue =
             |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
@@ -121,7 +122,7 @@ impl Ledger {
         let epoch = self.epoch;
         for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
             let others = returning - usize::from(returns(account));
-            if others > 0 || account.may_go_on(epoch) {
+            if others > 0 || account.may_go_on(epoch) && !account.is_still() {
                 makes_way = true;
             } else if let Some(stall) = &mut account.stall {
                 stall.bypassed = Bypasses::default();

@@ -20,7 +20,7 @@ impl Account {
     }
 
     /// Looks whether a job that others wait for stands still: one between iterations that holds
-    /// what it may free, or one that may start and does not. Whether others need not wait for it
+    /// what it may free, one that may start and does not, or an overdue one that does not ask again. Whether others need not wait for it
     /// since, or a thread of it that waits for memory has to ask again, as another one has gone on.
     pub(in crate::ledger) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
         let progress = self.pulse.progress();
@@ -31,7 +31,8 @@ impl Account {
         let waited_for = match self.phase {
             Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
             Phase::Admitted => true,
-            Phase::Waiting(_) | Phase::Running(_) => false,
+            Phase::Running(_) => self.stall.is_some_and(|stall| stall.bypassed.is_overdue()),
+            Phase::Waiting(_) => false,
         };
         if !waited_for || self.gone {
             self.has_moved();
@@ -75,6 +76,9 @@ impl Account {
         let new = Stall { since: now, epoch, asked, at, bypassed: Bypasses::default() };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+        if matches!(self.phase, Phase::Running(_)) {
+            self.has_moved();
+        }
     }
 
     /// It waits for memory no longer.

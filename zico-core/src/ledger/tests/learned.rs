@@ -130,5 +130,12 @@ fn who_is_overdue_is_waited_for_until_it_has_asked_again() {
         assert!(begun < 100, "it waits for ever");
     }
     assert!(begun >= 15, "{begun}");
+    // Nobody has patience for ever.
+    books.now = books.now.saturating_add(Ticks::new(1));
+    books.ledger.look(books.now);
+    assert!(matches!(books.begin(two), Ok(Begin::Wait(_))));
+    books.now = books.now.saturating_add(Ticks::new(1000));
+    books.ledger.look(books.now);
+    books.start(two);
     books.lease(one, Zone::Iteration, &[0, 1, 2, 3]);
 }
