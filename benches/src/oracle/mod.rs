@@ -23,7 +23,7 @@
 //! | [`pair`] | two jobs: the optimum of the model, exactly, in the long run and for n iterations |
 //! | [`grid`] | two or three jobs: a bound from above and one from below, on a grid of moments |
 //! | [`greedy`] | what a rule comes to on the same model, and zico's rule, first fit |
-//! | [`lookahead`], [`plan`] | rules that might be better: first fit that looks ahead, the best cycle of two |
+//! | [`lookahead`], [`plan`] | other rules: first fit that looks ahead, the best cycle of two |
 //! | [`recorded`] | the waves of recorded jobs |
 //!
 //! # What the model leaves out

@@ -299,8 +299,8 @@ fn a_job_alone_runs_in_little_more_than_its_live_bytes() {
     }
 }
 
-/// Memory that another stream uses is not used again before that stream has passed: a job that lends
-/// its blocks holds more, and its neighbour gets it later. The oracle sees each use.
+/// Memory that another stream uses is not used again before that stream has passed: a job that
+/// lends its blocks holds more, and its neighbour gets it later. The oracle sees each use.
 #[test]
 fn what_another_stream_uses_is_used_again_after_it() {
     let mib = |n: u64| Bytes::new(n << 20);

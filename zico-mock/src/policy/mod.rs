@@ -6,13 +6,15 @@
 //!
 //! | policy | starts an iteration | from |
 //! |---|---|---|
-//! | [`Conservative`] | if all that may still come fits at once | this crate, after Salus's safety condition |
+//! | [`Conservative`] | if all that may still come fits at once | after Salus's safety condition |
 //! | [`ModelBased`] | if the sampled profiles fit up to the end of the other's iteration | Zico |
-//! | [`TickTock`](zico_core::policy::TickTock) (in the core) | while all others are in their backward pass | Zico's artifact |
+//! | [`TickTock`] (in the core) | while all others are in their backward pass | Zico's artifact |
 //! | [`Spatial`] | if the peaks fit at once | Zico's artifact |
 //! | [`Lanes`] | if its lane is free | Salus |
-//! | [`AlwaysStart`] | always; with [caps](zico_core::JobConfig::cap) this is a static partition | MPS, MIG |
+//! | [`AlwaysStart`] | always; with [caps](zico_core::JobConfig::cap) a static partition | MPS, MIG |
 //! | [`Exclusive`] | one at a time | both papers' baseline |
+//!
+//! [`TickTock`]: zico_core::policy::TickTock
 //!
 //! Zico is Lim et al., *Zico: Efficient GPU Memory Sharing for Concurrent DNN Training*, USENIX ATC
 //! 2021; Salus is Yu and Chowdhury, *Fine-Grained GPU Sharing Primitives for Deep Learning

@@ -15,7 +15,7 @@ use super::source::Source;
 use super::state::{Done, State};
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
-use crate::{Access, Claim, MockDevice, MockStream};
+use crate::{Claim, MockDevice, MockStream};
 
 pub(super) struct Actor<'t> {
     job: Option<Handle>,
@@ -229,7 +229,7 @@ impl<'t> Actor<'t> {
             }
             Op::Step(Step::Free { block }) => self.free(block),
             Op::Step(Step::Launch { work }) => self.launch(work, now),
-            Op::Step(Step::Use { block, stream }) => self.lend(block, stream),
+            Op::Step(Step::Use { block, stream }) => Ok(self.lend(block, stream)),
             Op::Step(Step::Phase(_)) => Ok(Done::Yes),
             Op::End => Ok(self.end(now)),
         }
@@ -279,8 +279,7 @@ impl<'t> Actor<'t> {
 
     fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
         if let (Some(job), Some((block, claim))) = (&self.job, self.blocks.remove(&id)) {
-            let last = self.sides.last_use(&self.device, self.stream, id)?;
-            self.device.disown(last, claim).map_err(|refused| refused.error)?;
+            self.sides.disown(&self.device, self.stream, (id, claim))?;
             self.live = self.live.saturating_sub(block.bytes());
             job.free(block)?;
         }
@@ -288,17 +287,13 @@ impl<'t> Actor<'t> {
     }
 
     /// Another stream of the job uses a block.
-    fn lend(&mut self, id: BlockId, number: NonZeroU8) -> Result<Done, ReplayError> {
-        let (Some(job), Some((block, _))) = (&self.job, self.blocks.get(&id)) else {
-            return Ok(Done::Yes);
+    fn lend(&mut self, id: BlockId, number: NonZeroU8) -> Done {
+        let (Some(job), Some(&(block, _))) = (&self.job, self.blocks.get(&id)) else {
+            return Done::Yes;
         };
-        let side = self.sides.stream(&self.device, number);
-        if let Err(error) = job.job().record_use(*block, side) {
-            return Ok(Done::Never(error.to_string()));
-        }
-        let access = Access { owner: self.tag, addr: block.address(), len: block.bytes() };
-        self.sides.enter(&self.device, (self.stream, side), (id, access))?;
-        Ok(Done::Yes)
+        let (streams, lent) = ((self.stream, number), (id, block, self.tag));
+        let lent = self.sides.lend(job.job(), &self.device, streams, lent);
+        lent.map_or_else(|error| Done::Never(error.to_string()), |()| Done::Yes)
     }
 
     /// An operation under a plan: it has to find what it read when it was recorded.
@@ -370,8 +365,7 @@ impl<'t> Actor<'t> {
             self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
         blocks.sort_unstable_by_key(|&(id, _)| id);
         for (id, claim) in blocks {
-            let last = self.sides.last_use(&self.device, self.stream, id)?;
-            self.device.disown(last, claim).map_err(|refused| refused.error)?;
+            self.sides.disown(&self.device, self.stream, (id, claim))?;
         }
         self.live = Bytes::ZERO;
         self.job = None;

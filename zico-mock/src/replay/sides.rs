@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU8;
 
-use zico_core::{Device, Ticks};
+use zico_core::{Block, Device, Job, Ticks, UseError};
 
 use crate::trace::BlockId;
-use crate::{Access, MockDevice, MockError, MockStream, Utilisation};
+use crate::{Access, Claim, MockDevice, MockError, MockStream, Owner, Utilisation};
 
 /// The streams by their number in the trace, and who uses which live block.
 #[derive(Default)]
@@ -16,21 +16,22 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// The stream of this number.
-    pub(super) fn stream(&mut self, device: &MockDevice, number: NonZeroU8) -> MockStream {
-        *self.streams.entry(number).or_insert_with(|| device.add_stream())
-    }
-
-    /// A stream uses a block, after all that the job's `own` stream has been given. The oracle sees
-    /// that the block is there.
-    pub(super) fn enter(
+    /// The stream of this number uses a block of the job, after all that the job's `own` stream has
+    /// been given. The oracle sees that the block is there.
+    pub(super) fn lend(
         &mut self,
+        job: &Job<MockDevice>,
         device: &MockDevice,
-        (own, side): (MockStream, MockStream),
-        (id, access): (BlockId, Access),
-    ) -> Result<(), MockError> {
-        device.order_after(side, &device.record(own)?)?;
-        device.launch_touching(side, Ticks::ZERO, Utilisation::FULL, &[access])?;
+        (own, number): (MockStream, NonZeroU8),
+        (id, block, owner): (BlockId, Block, Owner),
+    ) -> Result<(), UseError<MockError>> {
+        let side = *self.streams.entry(number).or_insert_with(|| device.add_stream());
+        job.record_use(block, side)?;
+        let access = Access { owner, addr: block.address(), len: block.bytes() };
+        let ready = device.record(own).map_err(UseError::Device)?;
+        device.order_after(side, &ready).map_err(UseError::Device)?;
+        let touched = device.launch_touching(side, Ticks::ZERO, Utilisation::FULL, &[access]);
+        touched.map_err(UseError::Device)?;
         let users = self.users.entry(id).or_default();
         if !users.contains(&side) {
             users.push(side);
@@ -38,19 +39,20 @@ impl Sides {
         Ok(())
     }
 
-    /// A stream that comes after all work so far that uses a block, which is about to be freed: the
-    /// job's `own`, or the last of the others, which waits for the rest.
-    pub(super) fn last_use(
+    /// The job's claim to a block ends, which it is about to free or has to give up: after all work
+    /// so far that uses it, on the job's `own` stream or the last of the others, which waits for
+    /// the rest.
+    pub(super) fn disown(
         &mut self,
         device: &MockDevice,
         own: MockStream,
-        id: BlockId,
-    ) -> Result<MockStream, MockError> {
+        (id, claim): (BlockId, Claim),
+    ) -> Result<(), MockError> {
         let mut last = own;
         for side in self.users.remove(&id).unwrap_or_default() {
             device.order_after(side, &device.record(last)?)?;
             last = side;
         }
-        Ok(last)
+        device.disown(last, claim).map_err(|refused| refused.error)
     }
 }

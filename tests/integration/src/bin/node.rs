@@ -1,11 +1,11 @@
 //! A process under a broker, or the broker itself: what tests of several processes start and kill.
 //!
 //! ```text
-//! node serve SOCKET REGIONS [USER..]         a broker of so many regions of 64 KiB of host memory, for other
-//!                                            users as well
+//! node serve SOCKET REGIONS [USER..]         a broker of so many regions of 64 KiB of host memory,
+//!                                            for other users as well
 //! node budget SOCKET REGIONS                 changes the budget
 //! node books SOCKET                          prints the broker's books
-//! node train SOCKET NAME ITERATIONS SEED     a job that fills its blocks with patterns and checks them
+//! node train SOCKET NAME ITERATIONS SEED     a job that fills its blocks and checks them
 //!      [--die-at MESSAGE]                    it kills itself before it sends this message
 //!      [--hold MILLISECONDS]                 each iteration keeps its peak for so long
 //!      [--expect clear]                      what it gets first nobody has written to

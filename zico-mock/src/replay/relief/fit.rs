@@ -26,7 +26,8 @@ const TRIAL: u64 = 6;
 /// Plans for jobs that run together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plans {
-    /// Each job's plan, in the order of the traces; `None` for those that run as they were recorded.
+    /// Each job's plan, in the order of the traces; `None` for those that run as they were
+    /// recorded.
     pub jobs: Vec<Option<Arc<Relieved>>>,
     /// The share of what no job keeps that each of them may have at once.
     pub share: f64,
@@ -116,8 +117,8 @@ fn relieve_one(
     fit(trace, region, allowed, means, machine).map(|plan| Some(Arc::new(plan)))
 }
 
-/// What one job at a time does, alone in the budget and with a plan if it needs one: the mean of the
-/// jobs' rates over those without a budget. `None` where there is no plan for one of them.
+/// What one job at a time does, alone in the budget and with a plan if it needs one: the mean of
+/// the jobs' rates over those without a budget. `None` where there is no plan for one of them.
 ///
 /// # Errors
 /// A replay could not be done, or it is not known what a job's launches read and write.

@@ -1,10 +1,11 @@
 //! Jobs that carry plans of relief out: what runs again, what goes to the host and when.
 //!
-//! A [`Relieved`] job plays one recorded iteration again and again, as a plan of [`zico_plan::relief`]
-//! has it. Its blocks are the pool's: what leaves is freed, and what comes back is allocated anew,
-//! maybe elsewhere. Transfers are on streams of their own, one each way, and take turns on the
-//! device's one link, which all jobs share; the job's stream waits for them where its plan needs
-//! what they bring, or the memory that they free. The host never waits for the device.
+//! A [`Relieved`] job plays one recorded iteration again and again, as a plan of
+//! [`zico_plan::relief`] has it. Its blocks are the pool's: what leaves is freed, and what comes
+//! back is allocated anew, maybe elsewhere. Transfers are on streams of their own, one each way,
+//! and take turns on the device's one link, which all jobs share; the job's stream waits for them
+//! where its plan needs what they bring, or the memory that they free. The host never waits for the
+//! device.
 //!
 //! The device's oracle sees what is in memory: each operation finds the versions that it read when
 //! it was recorded, and each storage that stays has its last version when the iteration ends.

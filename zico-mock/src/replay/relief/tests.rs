@@ -260,8 +260,8 @@ fn carried_out(trace: &Trace, plan: &Relieved, deeds: Vec<Deed>) -> Result<(), S
     }
 }
 
-/// Each transfer, each wait for one and each run, left out one at a time: the oracle sees it, or the
-/// job finds nothing where it looks.
+/// Each transfer, each wait for one and each run, left out one at a time: the oracle sees it, or
+/// the job finds nothing where it looks.
 #[test]
 fn a_plan_that_is_carried_out_wrongly_is_seen() {
     let trace = network("one", &[(2, 12, 1000); 8]);
@@ -286,7 +286,8 @@ fn a_plan_that_is_carried_out_wrongly_is_seen() {
             let mut deeds = plan.deeds.clone();
             deeds.remove(at);
             let seen = carried_out(&trace, &plan, deeds);
-            // Where the next wait is for a later transfer on the same way, this one makes no difference.
+            // Where the next wait is for a later transfer on the same way, this one makes no
+            // difference.
             assert!(seen.is_err() || matches!(kind, 2 | 4), "without {:?}", plan.deeds[at]);
             left_out[kind] += u32::from(seen.is_err());
         }

@@ -18,8 +18,9 @@
 //!   | 4 | the device gets work | recorded nanoseconds |
 //!   | 5 | a phase starts | 0 data, 1 forward, 2 backward, 3 optimizer, 4 zero_grad |
 //!   | 6 | the device gets an operation (version 2) | recorded nanoseconds; an *access* follows |
-//!   | 7 | another stream uses a block (version 3) | how many blocks were allocated since; a number follows, which stream: 1 to 255 |
+//!   | 7 | another stream uses a block (version 3) | blocks allocated since; a *stream* follows |
 //!
+//! - *stream*: a number, 1 to 255: which of the job's other streams;
 //! - *access*: a number, which name the operation has; a number, 1 if it gives the same result each
 //!   time and 0 if not; the number of blocks that it reads, and each of them; the number of blocks
 //!   that it writes, and each of them. A block is the number of blocks that were allocated since;
@@ -27,8 +28,8 @@
 //! and is made up of
 //!
 //! 1. text: the name of the trace;
-//! 2. text: its provenance; from version 2 on: the number of names of operations, and each of them, a
-//!    text;
+//! 2. text: its provenance; from version 2 on: the number of names of operations, and each of them,
+//!    a text;
 //! 3. the number of steps in the setup, and these steps;
 //! 4. the number of iterations, and for each its recorded wall time in nanoseconds (a number), the
 //!    number of its steps, and these steps.
