@@ -120,6 +120,20 @@ impl Broker {
     }
 }
 
+/// A count that falls when connections have ended, which is a little later: once it is at most
+/// `enough`, or has not fallen for so long.
+fn settled(count: impl Fn() -> usize, enough: usize, patience: Duration) -> usize {
+    let (mut least, mut since) = (count(), Instant::now());
+    while least > enough && since.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+        let now = count();
+        if now < least {
+            (least, since) = (now, Instant::now());
+        }
+    }
+    least
+}
+
 fn serve(socket: &Path, budget: u64) -> Child {
     serve_users(socket, budget, &[])
 }
