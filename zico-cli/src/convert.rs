@@ -2,19 +2,22 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use zico_mock::trace::Trace;
+use zico_mock::trace::{Trace, TraceError};
 
 use crate::import::{self, ImportError, Imported, Options, Origin};
 
-/// The name and the provenance of a converted trace, if given.
+/// What is said of a converted trace, if anything is, instead of what the recording says.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Its name in reports.
     pub name: Option<String>,
     /// Who made it from what, in free text.
     pub provenance: Option<String>,
+    /// Times by the bytes of blocks, which are written at so many bytes a second.
+    pub bandwidth: Option<NonZeroU64>,
 }
 
 /// The result of a conversion.
@@ -44,6 +47,9 @@ pub enum ConvertError {
     /// The input is no recorded job.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// The blocks of the input take longer to write than time can be counted.
+    #[error("no times can be made at this bandwidth")]
+    Times(#[source] TraceError),
     /// The output could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
@@ -68,11 +74,19 @@ pub fn convert(
     options: &Options,
 ) -> Result<Summary, ConvertError> {
     let Imported { trace, origin } = import::open_with(input, options)?;
-    let Description { name, provenance } = description;
+    let Description { name, provenance, bandwidth } = description;
     let name = name.unwrap_or_else(|| trace.name().to_owned());
     let more = origin.as_ref().map(Origin::provenance).unwrap_or_default();
     let provenance = provenance.map(|text| text + &more);
-    let provenance = provenance.unwrap_or_else(|| trace.provenance().to_owned());
+    let mut provenance = provenance.unwrap_or_else(|| trace.provenance().to_owned());
+    let trace = match bandwidth {
+        None => trace,
+        Some(rate) => {
+            let rule = format!("; times by a rule: each block written at {} GB/s", gigabytes(rate));
+            provenance.push_str(&rule);
+            trace.timed_by_bytes(rate).map_err(ConvertError::Times)?
+        }
+    };
     let trace = trace.described(name, provenance);
 
     let failed = |source| ConvertError::Write { path: output.to_owned(), source };
@@ -82,6 +96,11 @@ pub fn convert(
     trace.write(&mut file).map_err(failed)?;
     fs::write(output, &file).map_err(failed)?;
     Ok(summary(&trace, read, file.len() as u64, origin))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn gigabytes(bytes: NonZeroU64) -> f64 {
+    bytes.get() as f64 / 1e9
 }
 
 fn summary(trace: &Trace, read: u64, written: u64, origin: Option<Origin>) -> Summary {

@@ -104,11 +104,10 @@ fn find(name: &str, options: &Options) -> Result<Imported, Failure> {
     if is_file(name) {
         return Ok(import::open_with(Path::new(name), options)?);
     }
-    let bundled = || bundled::names().chain(bundled::made());
-    if bundled().any(|bundled| bundled == name) {
+    if bundled::every().any(|bundled| bundled == name) {
         return Ok(Imported { trace: bundled::open(name)?, origin: None });
     }
-    let bundled = bundled().collect::<Vec<_>>().join(", ");
+    let bundled = bundled::every().collect::<Vec<_>>().join(", ");
     Err(Failure::UnknownTrace { name: name.to_owned(), bundled })
 }
 

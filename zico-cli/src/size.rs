@@ -1,5 +1,7 @@
 //! Parsing of sizes, budgets and durations.
 
+use std::num::NonZeroU64;
+
 use bytesize::ByteSize;
 use zico_core::{Bytes, Ticks};
 
@@ -71,6 +73,18 @@ pub fn budget(text: &str) -> Result<Budget, String> {
         Ok(_) => Err("f has to be between -100 and 100, where 0 is the least budget".to_owned()),
         Err(_) => Err(format!("{share:?} is no number; write f=0.25, say")),
     }
+}
+
+/// Reads a bandwidth: a number of GB/s. The result is in bytes a second.
+///
+/// # Errors
+/// A message that says what is wrong.
+pub(crate) fn bandwidth(text: &str) -> Result<NonZeroU64, String> {
+    let range = |_| format!("{text:?} is no bandwidth: GB/s from 0.001 to 100000");
+    let gigabytes = between(text, 1e-3, 1e5).map_err(range)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    let bytes = (gigabytes * 1e9) as u64;
+    Ok(NonZeroU64::new(bytes).unwrap_or(NonZeroU64::MIN))
 }
 
 /// Reads a duration: a number and `ns`, `us`, `ms` or `s`.

@@ -198,7 +198,10 @@ fn names_are_sorted_and_those_of_the_traces() {
 fn unknown_names_are_answered_with_the_known_ones() {
     let error = bundled::open("resnet").unwrap_err();
     assert!(matches!(error, BundledError::Unknown { .. }));
-    assert!(error.to_string().contains("resnet50, unet, whisper-tiny, carry"), "{error}");
+    assert!(
+        error.to_string().contains("unet, whisper-tiny, carry, bert-large-like, gpt2-large"),
+        "{error}"
+    );
 }
 
 /// The job that carries its loss over: one of 8 MiB, which the next iteration frees once it has its
@@ -220,6 +223,26 @@ fn what_was_made_does_what_it_was_made_for() {
         // For a moment there are two losses.
         assert_eq!(stats.peak, Bytes::mib(5 + 12 * 5 + if later { 16 } else { 8 }));
         assert_eq!(stats.peak_phase.unwrap().name(), "forward");
+    }
+}
+
+/// PyTorch's own figures of the same runs: the most bytes that were allocated, in blocks of a
+/// multiple of 512 bytes.
+#[test]
+fn large_ones_have_the_peaks_that_pytorch_says() {
+    const ALLOCATED: [(&str, f64); 2] = [("bert-large-like", 66.67), ("gpt2-large", 59.12)];
+    assert_eq!(bundled::large().collect::<Vec<_>>(), ALLOCATED.map(|(name, _)| name));
+    for (name, gib) in ALLOCATED {
+        let trace = bundled::open(name).unwrap();
+        assert!(trace.provenance().contains("times by a rule"), "{}", trace.provenance());
+        let stats = trace.stats();
+        let peak = stats.iterations.iter().map(|one| one.peak.value()).max().unwrap();
+        let share = peak as f64 / (gib * f64::from(1 << 30));
+        assert!((0.995..=1.0).contains(&share), "{name}: {peak} bytes live of {gib} GiB");
+        // The same work in each iteration that has the optimizer's state already.
+        let work = |at: usize| stats.iterations[at].work;
+        assert_eq!(work(1), work(3), "{name}");
+        assert!(work(0) > work(1), "{name}: the first one makes the state");
     }
 }
 

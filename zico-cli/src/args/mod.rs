@@ -7,6 +7,7 @@ mod relief;
 mod relieve;
 mod run;
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -272,6 +273,11 @@ pub struct Convert {
     /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,
+
+    /// Take no times from the recording: each block takes as long as it takes to write it once at so
+    /// many GB/s, right after its allocation. For recordings whose times mean nothing
+    #[arg(long, value_parser = size::bandwidth, value_name = "GB/s")]
+    pub bandwidth: Option<NonZeroU64>,
 
     /// What the job is called in reports [default: the file's name up to the first dot]
     #[arg(long)]

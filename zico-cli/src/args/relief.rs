@@ -1,5 +1,6 @@
 //! `zico relief`
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
@@ -155,15 +156,14 @@ fn limit(text: &str) -> Result<Limit, String> {
 
 pub(super) fn link(text: &str) -> Result<Link, String> {
     let rate = match text.trim() {
-        "pcie4" => 25.0,
-        "pcie5" => 50.0,
-        "nvlink-c2c" => 450.0,
-        other => size::between(other, 1e-3, 1e5).map_err(|_| {
+        "pcie4" => 25_000_000_000,
+        "pcie5" => 50_000_000_000,
+        "nvlink-c2c" => 450_000_000_000,
+        other => size::bandwidth(other).map(NonZeroU64::get).map_err(|_| {
             format!("{other:?} is no link: pcie4, pcie5, nvlink-c2c, or GB/s from 0.001 to 100000")
         })?,
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
-    Ok(Link::symmetric((rate * 1e9) as u64))
+    Ok(Link::symmetric(rate))
 }
 
 pub(super) fn strategy(text: &str) -> Result<Strategy, String> {

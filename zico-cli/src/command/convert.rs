@@ -19,7 +19,11 @@ pub(crate) fn run(args: &Convert) -> Result<Exit, Failure> {
     let mut beside = args.output.clone().into_os_string();
     beside.push(".part");
     let beside = PathBuf::from(beside);
-    let description = Description { name: args.name.clone(), provenance: args.provenance.clone() };
+    let description = Description {
+        name: args.name.clone(),
+        provenance: args.provenance.clone(),
+        bandwidth: args.bandwidth,
+    };
     let options = args.recording.options();
     let converted = convert(&args.input, &beside, description, &options).map_err(Failure::from);
     let renamed = converted.and_then(|summary| {

@@ -30,8 +30,7 @@ const SHARES: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0];
 pub(crate) fn run(args: &Inspect) -> Result<Exit, Failure> {
     let mut out = stdout();
     if args.traces.is_empty() {
-        let names = bundled::names().chain(bundled::made());
-        let traces: Vec<Trace> = names.map(bundled::open).collect::<Result<_, _>>()?;
+        let traces: Vec<Trace> = bundled::every().map(bundled::open).collect::<Result<_, _>>()?;
         check(&[], &args.recording.options())?;
         if args.json {
             let traces: Vec<TraceJson<'_>> =

@@ -78,7 +78,7 @@ fn what_a_gpu_had_before_its_profile_began_persists() {
     assert!(trace.provenance().ends_with(said), "{}", trace.provenance());
     // The converted trace has the same, and says so whatever else is said of it.
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("v100-excerpt.ztrace");
-    let description = Description { name: None, provenance: Some("mine".to_owned()) };
+    let description = Description { provenance: Some("mine".to_owned()), ..Description::default() };
     let summary = convert(path, &output, description, &Options::default()).unwrap();
     assert_eq!(summary.origin, Some(origin));
     let converted = import::open(&output).unwrap();

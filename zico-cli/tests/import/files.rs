@@ -1,6 +1,7 @@
 //! Files: recognised by their content, and named with the reason if they are of no use.
 
 use std::io::{Read, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use zico_cli::convert::{Description, convert};
 use zico_cli::import::{self, Options, Problem, kineto};
 use zico_core::{Bytes, Ticks};
-use zico_mock::trace::{Phase, Trace};
+use zico_mock::trace::{Phase, Step, Trace};
 
 use crate::profile::message;
 
@@ -159,7 +160,7 @@ fn long_profiles_are_read_to_the_end() {
 fn converting_keeps_all_but_the_description() {
     let input = file("to-convert.json.gz", SAMPLE);
     let output = input.with_file_name("converted.ztrace");
-    let description = Description { name: Some("mine".to_owned()), provenance: None };
+    let description = Description { name: Some("mine".to_owned()), ..Description::default() };
     let summary = convert(&input, &output, description, &Options::default()).unwrap();
     let converted = import::open(&output).unwrap();
     assert_eq!((converted.name(), &*summary.name), ("mine", "mine"));
@@ -175,6 +176,31 @@ fn converting_keeps_all_but_the_description() {
     let nothing =
         convert(Path::new("no/such/file"), &output, Description::default(), &Options::default());
     assert!(message(&nothing.unwrap_err()).starts_with("cannot import no/such/file: "));
+}
+
+/// Times by a rule: 4 GB/s is a quarter of a nanosecond for each byte.
+#[test]
+fn converting_with_a_bandwidth_times_each_block() {
+    let input = file("to-time.json.gz", SAMPLE);
+    let output = input.with_file_name("timed.ztrace");
+    let rate = NonZeroU64::new(4_000_000_000);
+    let description = Description { bandwidth: rate, ..Description::default() };
+    convert(&input, &output, description, &Options::default()).unwrap();
+    let timed = import::open(&output).unwrap();
+    assert!(timed.provenance().ends_with("; times by a rule: each block written at 4 GB/s"));
+    for (timed, recorded) in timed.iterations().iter().zip(sample().iterations()) {
+        let other = |step: &&Step| !matches!(step, Step::Launch { .. });
+        assert!(timed.steps().iter().filter(other).eq(recorded.steps().iter().filter(other)));
+        let mut total = 0;
+        for pair in timed.steps().windows(2) {
+            let Step::Alloc { bytes, .. } = pair[0] else { continue };
+            let work = bytes.value() / 4;
+            total += work;
+            let launched = matches!(pair[1], Step::Launch { .. });
+            assert!(pair[1] == Step::Launch { work: Ticks::new(work) } || work == 0 && !launched);
+        }
+        assert_eq!(timed.recorded(), Ticks::new(total));
+    }
 }
 
 proptest! {

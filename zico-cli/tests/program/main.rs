@@ -213,7 +213,7 @@ fn inspect_shows_what_was_recorded() {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     let list = stdout(&zico(&["inspect"]));
-    assert_eq!(list.matches("GiB").count(), 11 + 3, "{list}");
+    assert_eq!(list.matches("GiB").count(), 11 + 3 + 2 * 2, "{list}");
     let row = list.lines().find(|line| line.starts_with("| carry ")).unwrap();
     assert!(row.contains("13 MiB") && row.contains("81 MiB"), "{row}");
 }
@@ -285,6 +285,7 @@ fn convert_keeps_what_is_there() {
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     assert!(stdout(&made).contains("3 iterations"));
     refused(&["convert", sample, out], &["is there already", "--force"]);
+    refused(&["convert", sample, out, "--bandwidth", "0"], &["no bandwidth", "0.001 to 100000"]);
     let before = fs::read(out).unwrap();
     let broken = file("broken.json", b"{");
     refused(&["convert", broken.to_str().unwrap(), out, "--force"], &["broken.json"]);

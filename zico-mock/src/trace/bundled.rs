@@ -1,5 +1,6 @@
 //! The training jobs that come with the library: recorded ones ([`names`]), small synthetic ones
-//! ([`made`]), and recordings of what each launch reads and writes ([`operations`]).
+//! ([`made`]), some of the size of a large GPU ([`large`]), and recordings of what each launch reads
+//! and writes ([`operations`]).
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
@@ -28,11 +29,13 @@ const TRACES: &[(&str, &[u8])] = traces!["":
 
 const MADE: &[(&str, &[u8])] = traces!["": "carry"];
 
+const LARGE: &[(&str, &[u8])] = traces!["gpu/": "bert-large-like", "gpt2-large"];
+
 const OPERATIONS: &[(&str, &[u8])] =
     traces!["operations/": "bert-base", "gcn", "gpt2-small", "resnet50"];
 
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static [u8])> {
-    TRACES.iter().chain(MADE)
+    TRACES.iter().chain(MADE).chain(LARGE)
 }
 
 /// Why a bundled trace could not be opened.
@@ -41,7 +44,7 @@ pub enum BundledError {
     /// There is no such trace.
     #[error(
         "no bundled trace is called \"{name}\"; there are {}",
-        all().map(|&(name, _)| name).collect::<Vec<_>>().join(", ")
+        every().collect::<Vec<_>>().join(", ")
     )]
     Unknown {
         /// The name that was asked for.
@@ -77,6 +80,17 @@ pub fn made() -> impl Iterator<Item = &'static str> {
     MADE.iter().map(|&(name, _)| name)
 }
 
+/// The names of recorded jobs that need most of a GPU of 80 GB, sorted. Sizes and order are those of
+/// PyTorch's CUDA backend, and times are by a rule ([`Trace::timed_by_bytes`]).
+pub fn large() -> impl Iterator<Item = &'static str> {
+    LARGE.iter().map(|&(name, _)| name)
+}
+
+/// All names that [`open`] knows: [`names`], [`made`] and [`large`].
+pub fn every() -> impl Iterator<Item = &'static str> {
+    all().map(|&(name, _)| name)
+}
+
 /// The names of the recordings that say what each launch reads and writes, sorted. They are other
 /// recordings than those of the same [`names`], and are opened by [`open_operations`].
 pub fn operations() -> impl Iterator<Item = &'static str> {
@@ -95,7 +109,7 @@ pub fn open_operations(name: &str) -> Result<Trace, BundledError> {
     Trace::read(file).map_err(|source| BundledError::Damaged { name, source })
 }
 
-/// Reads the bundled trace of this name, recorded or made: a millisecond for most, ten for the
+/// Reads the bundled trace of this name, one of [`every`]: a millisecond for most, ten for the
 /// longest.
 ///
 /// # Errors

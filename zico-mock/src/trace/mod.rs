@@ -25,6 +25,7 @@ pub mod format;
 mod lifetimes;
 mod operations;
 mod stats;
+mod timed;
 
 use std::fmt;
 use std::num::NonZeroU8;
