@@ -18,6 +18,8 @@ use crate::types::units::{Bytes, Ticks};
 use crate::types::want::{Told, Want};
 use crate::types::zone::Zone;
 
+mod admission;
+mod adopt;
 mod ahead;
 mod budget;
 mod fences;
