@@ -7,9 +7,7 @@ impl Search<'_> {
     pub(in crate::relief) fn first(&mut self, work: u64) {
         if self.timeline.excess > 0 {
             let price = self.timeline.cost as f64 / self.timeline.excess as f64 / 256.0;
-            // In a large graph there is more to choose from at each price.
-            let factor = if self.timeline.problem.units.len() > 4096 { 1.5 } else { 1.25 };
-            self.ascend(price, factor, work);
+            self.ascend(price, 1.25, work);
             self.usual = self.price;
         }
         self.changes.clear();

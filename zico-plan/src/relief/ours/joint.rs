@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
 use crate::relief::swap::{self, Gap, Move, Way};
-use crate::relief::{Found, Graph, Link, Relief, Step, Terms, simulate};
+use crate::relief::{Found, Graph, Link, Recompute, Relief, Step, Terms, simulate};
 
 /// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
 /// can be, without loss: [`joint_within`] of the budget.
@@ -47,6 +47,9 @@ pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Opti
     found.into_iter().chain(exact).min_by_key(|found| found.nanos)
 }
 
+/// A first plan of recomputation may always take so much work: some milliseconds.
+const LEAST: u64 = 1 << 22;
+
 /// What happens to a storage between two uses. What stays may still run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
@@ -70,6 +73,8 @@ struct Joint<'a> {
     gaps: Vec<Gap>,
     best: Option<Best>,
     spent: u64,
+    /// What a first plan of recomputation may take: no more than twice what one took that fitted.
+    first: u64,
 }
 
 impl<'a> Joint<'a> {
@@ -83,7 +88,7 @@ impl<'a> Joint<'a> {
         };
         let mut gaps = swap::gaps(graph, largest / SMALL);
         gaps.retain(over);
-        Self { graph, link, terms, gaps, best: None, spent: 0 }
+        Self { graph, link, terms, gaps, best: None, spent: 0, first: Recompute::FIRST }
     }
 
     fn nothing(&self) -> Vec<Choice> {
@@ -96,6 +101,9 @@ impl<'a> Joint<'a> {
         let longer = self.evaluate(&self.nothing(), &plain, work);
         for by_cost in [false, true] {
             for times in [&plain, &longer] {
+                if self.is_least() {
+                    return;
+                }
                 let moves = hidden::moves(self.graph, self.link, self.terms.budget, times, by_cost);
                 let choices = self.choices_of(&moves);
                 if !moves.is_empty() {
@@ -103,6 +111,11 @@ impl<'a> Joint<'a> {
                 }
             }
         }
+    }
+
+    /// Whether nothing takes longer than without a budget.
+    fn is_least(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.found.nanos <= self.graph.nanos())
     }
 
     /// Encodings, those first that free most in the gap for their time, beside the best so far.
@@ -132,8 +145,7 @@ impl<'a> Joint<'a> {
 
     /// Transfers that something waits for: where that may take less than to make it again, and all.
     fn wait(&mut self, work: u64) {
-        let base = self.graph.nanos();
-        if self.best.as_ref().is_some_and(|best| best.found.nanos <= base) {
+        if self.is_least() {
             return;
         }
         let times = self.times();
@@ -224,10 +236,7 @@ impl<'a> Joint<'a> {
         let least = 64 + self.graph.operations().len() as u64 * 16;
         while self.spent < until && !self.gaps.is_empty() {
             self.spent += least;
-            let Some(best) = &self.best else { return };
-            if best.found.nanos <= self.graph.nanos() {
-                return;
-            }
+            let Some(best) = self.best.as_ref().filter(|_| !self.is_least()) else { return };
             let (mut choices, times) = (best.choices.clone(), best.times.clone());
             for _ in 0..=random.below(3) {
                 // The larger of two by chance.
@@ -289,7 +298,11 @@ impl<'a> Joint<'a> {
     fn evaluate_moves(&mut self, choices: &[Choice], moves: Vec<Move>, work: u64) -> Vec<u64> {
         let relief = Relief::with_moves(self.graph, moves);
         let mut planner = relief.recompute(self.terms.budget);
-        let mut found = planner.run(work);
+        let first = planner.run_within(self.first, 0);
+        if first.feasible {
+            self.first = self.first.min((2 * first.work).max(LEAST));
+        }
+        let mut found = if work > 0 { planner.run(work) } else { first };
         self.spent = self.spent.saturating_add(found.work);
         let times = planner.times();
         if !found.feasible {

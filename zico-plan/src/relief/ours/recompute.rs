@@ -91,9 +91,14 @@ impl Recompute<'_> {
     /// Works for so many steps more, after the first plan where there is none yet, and gives the
     /// best schedule so far.
     pub fn run(&mut self, work: u64) -> Found {
+        self.run_within(Self::FIRST, work)
+    }
+
+    /// The same where the first plan may take only so much work.
+    pub(in crate::relief) fn run_within(&mut self, first: u64, work: u64) -> Found {
         if !self.begun {
             self.begun = true;
-            self.search.first(Self::FIRST);
+            self.search.first(first);
         }
         self.search.improve(work);
         self.search.restore();

@@ -25,6 +25,9 @@ pub(in crate::relief) struct Search<'a> {
     pub(in crate::relief) changes: Vec<Change>,
     /// Items by chance: each as often as it is large, and each at least now and then.
     pub(in crate::relief) chances: Vec<(u64, u32)>,
+    /// Of each read of these items, in their order, the price from which on leaving before it is
+    /// tried in an ascent.
+    pub(in crate::relief) patience: Vec<f64>,
     /// What a byte over the budget costs at one place, in nanoseconds.
     pub(in crate::relief) price: f64,
     /// The price at which the first plan fitted.
@@ -61,6 +64,7 @@ impl<'a> Search<'a> {
             sum += problem.items[at as usize].bytes.unsigned_abs() + least;
             (sum, at)
         };
+        let reads = candidates.iter().map(|&at| problem.items[at as usize].readers.len()).sum();
         let chances = candidates.into_iter().map(chance).collect();
         let price =
             if timeline.excess > 0 { timeline.cost as f64 / timeline.excess as f64 } else { 0.0 };
@@ -69,6 +73,7 @@ impl<'a> Search<'a> {
             random: Random::new(1),
             changes: Vec::new(),
             chances,
+            patience: alloc::vec![0.0; reads],
             price,
             usual: price,
             turns: 0,
