@@ -98,7 +98,7 @@ fn relief(
 ) -> Result<ReliefOfReplay, Failure> {
     let bar = progress("planning", 0);
     let alone = one_at_a_time(traces, needs, config, means)?;
-    let Plans { jobs, share } = relieve(traces, needs, config, means)?;
+    let Plans { jobs, share, in_turns } = relieve(traces, needs, config, means)?;
     bar.finish_and_clear();
     config.relief = jobs;
     Ok(ReliefOfReplay {
@@ -106,6 +106,7 @@ fn relief(
         link_out_bytes_per_second: means.link.out,
         link_back_bytes_per_second: means.link.back,
         share,
+        in_turns,
         one_at_a_time_throughput: alone,
     })
 }

@@ -47,9 +47,21 @@ pub(crate) struct ReliefOfReplay {
     pub(crate) link_back_bytes_per_second: u64,
     /// The share of what no job keeps that each may have at once.
     pub(crate) share: f64,
+    /// The jobs run by turns of some iterations, between which what persists is on the host.
+    pub(crate) in_turns: bool,
     /// The throughput of one job at a time, alone in the budget, with a plan if it needs one; none
     /// where there is no plan.
     pub(crate) one_at_a_time_throughput: Option<f64>,
+}
+
+impl ReliefOfReplay {
+    fn sharing(&self) -> String {
+        if self.in_turns {
+            "by turns: what persists of the others is on the host".to_owned()
+        } else {
+            format!("each job may have {:.0}% of what no job keeps", self.share * 100.0)
+        }
+    }
 }
 
 /// The plan that a job carried out. Times are those of an iteration by itself.
@@ -60,6 +72,8 @@ pub(crate) struct PlanOfJob {
     pub(crate) seconds: f64,
     pub(crate) recomputed_seconds: f64,
     pub(crate) moved_bytes: u64,
+    /// The iterations of a turn, where jobs run by turns.
+    pub(crate) turn_iterations: Option<u64>,
 }
 
 impl From<&Relieved> for PlanOfJob {
@@ -71,6 +85,7 @@ impl From<&Relieved> for PlanOfJob {
             seconds: outcome.nanos as f64 / 1e9,
             recomputed_seconds: outcome.recomputed as f64 / 1e9,
             moved_bytes: outcome.moved,
+            turn_iterations: plan.turn(),
         }
     }
 }
@@ -221,8 +236,15 @@ impl ReplaySummary {
 
     fn print_relief(&self, out: &mut impl Write) -> io::Result<()> {
         let Some(relief) = &self.relief else { return Ok(()) };
-        let mut plans =
-            table(&["job", "planned for", "an iteration", "again", "moved", "moved in all"]);
+        let mut plans = table(&[
+            "job",
+            "planned for",
+            "an iteration",
+            "again",
+            "moved",
+            "turn",
+            "moved in all",
+        ]);
         for job in &self.jobs {
             let with = |figure: fn(&PlanOfJob) -> String| {
                 job.plan.as_ref().map_or_else(|| "-".to_owned(), figure)
@@ -233,6 +255,7 @@ impl ReplaySummary {
                 with(|plan| format!("{:.2} ms", plan.seconds * 1e3)),
                 with(|plan| format!("{:.2} ms", plan.recomputed_seconds * 1e3)),
                 with(|plan| Bytes::new(plan.moved_bytes).to_string()),
+                with(|plan| plan.turn_iterations.map_or_else(|| "-".to_owned(), |n| n.to_string())),
                 Bytes::new(job.moved_bytes).to_string(),
             ]);
         }
@@ -240,13 +263,13 @@ impl ReplaySummary {
         let alone = alone.map_or_else(|| "no plan".to_owned(), |alone| format!("{alone:.2}"));
         writeln!(
             out,
-            "{plans}\nplans of {}, {} GB/s out and {} back; each job may have {:.0}% of what no job keeps.\n\
-             planned for, an iteration, again, moved: the plan by itself; -: as recorded\n\
+            "{plans}\nplans of {}, {} GB/s out and {} back; {}.\n\
+             planned for, an iteration, again, moved: the plan by itself; turn: its iterations; -: as recorded\n\
              throughput of one job at a time, alone in the budget: {alone}\n",
             relief.strategy,
             relief.link_out_bytes_per_second as f64 / 1e9,
             relief.link_back_bytes_per_second as f64 / 1e9,
-            relief.share * 100.0,
+            relief.sharing(),
         )
     }
 

@@ -211,6 +211,7 @@ impl<'t> Actor<'t> {
         match deed {
             Deed::Op(op) => self.operate(op, since, now),
             Deed::Run(operation) => self.run(operation, now),
+            Deed::Pass(work) => Ok(self.pass(work, now)),
             deed => {
                 let Self { source, blocks, .. } = self;
                 let done = source.carrier().map_or(Ok(()), |carrier| carrier.carry(deed, blocks));
@@ -336,6 +337,13 @@ impl<'t> Actor<'t> {
             span.ended = Some(now);
         }
         self.outcome.iterations += self.progress.end();
+        Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
+    }
+
+    /// From one iteration to the next of the same turn, which the pool takes for one.
+    fn pass(&mut self, work: Ticks, now: Ticks) -> Done {
+        self.outcome.iterations += self.progress.end();
+        self.progress.begin(work);
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 

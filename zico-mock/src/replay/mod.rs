@@ -33,7 +33,9 @@ pub use machine::{Machine, MemoryCallCosts};
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use policies::PolicyKind;
 pub use program::{Op, Program};
-pub use relief::{Means, Plans, ReliefError, Relieved, one_at_a_time, relieve, relieve_within};
+pub use relief::{
+    Means, Plans, ReliefError, Relieved, one_at_a_time, relieve, relieve_in_turns, relieve_within,
+};
 pub use solo::{Needs, Solo, needs, solo};
 pub use trial::{Figures, Trial, fairness, trial};
 pub use vary::varied;

@@ -133,7 +133,7 @@ impl Carrier {
                 self.iteration += 1;
                 Ok(())
             }
-            Deed::Op(_) | Deed::Run(_) => Ok(()),
+            Deed::Op(_) | Deed::Run(_) | Deed::Pass(_) => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zico_core::{Bytes, Lifetime};
+use zico_core::{Bytes, Lifetime, Ticks};
 use zico_plan::relief::{Graph, Outcome, Step as Planned, Storage};
 
 use crate::replay::Op;
@@ -29,6 +29,8 @@ pub(in crate::replay) enum Deed {
     Keep(u32),
     /// What follows is of the next iteration.
     Next,
+    /// An iteration has ended and another of the same turn begins, whose launches come to so much.
+    Pass(Ticks),
 }
 
 /// Deeds as they are made of steps.
@@ -36,6 +38,8 @@ pub(super) struct Made<'o> {
     graph: &'o Graph,
     blocks: &'o [BlockId],
     budget: u64,
+    /// What persists is on the host between turns.
+    parks: bool,
     held: u64,
     there: Vec<bool>,
     /// On their way back.
@@ -48,13 +52,14 @@ pub(super) struct Made<'o> {
 }
 
 impl<'o> Made<'o> {
-    pub(super) fn new(graph: &'o Graph, blocks: &'o [BlockId], budget: u64) -> Self {
+    pub(super) fn new(graph: &'o Graph, blocks: &'o [BlockId], budget: u64, parks: bool) -> Self {
         let storages = graph.storages();
         let there: Vec<bool> = storages.iter().map(|storage| storage.initial).collect();
         Self {
             graph,
             blocks,
             budget,
+            parks,
             held: storages.iter().filter(|one| one.initial).map(|one| one.bytes).sum(),
             arriving: vec![false; there.len()],
             gone_at: vec![None; there.len()],
@@ -64,11 +69,46 @@ impl<'o> Made<'o> {
         }
     }
 
-    /// What was there before the first iteration.
+    /// What was there before the first iteration. What is on the host between turns goes there one
+    /// by one.
     pub(super) fn setup(&self) -> Vec<Deed> {
+        if self.parks {
+            let once = |storage| [self.alloc_of(storage), Deed::Fill(storage), Deed::Out(storage)];
+            let away = |storage| [Deed::Left(storage), self.free_of(storage)];
+            let all = self.initial(true).into_iter();
+            return all.flat_map(|one| once(one).into_iter().chain(away(one))).collect();
+        }
         let initial = || (0_u32..).zip(self.graph.storages()).filter(|(_, one)| one.initial);
         let made = initial().map(|(storage, _)| self.alloc_of(storage));
         made.chain(initial().map(|(storage, _)| Deed::Fill(storage))).collect()
+    }
+
+    /// Storages with initial contents that persist, or those that do not.
+    fn initial(&self, persist: bool) -> Vec<u32> {
+        let all = (0_u32..).zip(self.graph.storages());
+        let wanted = all.filter(|(_, one)| one.initial && one.kept == persist);
+        wanted.map(|(storage, _)| storage).collect()
+    }
+
+    /// The begin of a turn: what persists is on its way back, and awaited where it is needed first.
+    pub(super) fn begin_turn(&mut self) {
+        for storage in self.initial(true) {
+            let alloc = self.alloc_of(storage);
+            self.arriving[storage as usize] = true;
+            self.deeds.extend([alloc, Deed::In(storage)]);
+        }
+        for storage in self.initial(false) {
+            let alloc = self.alloc_of(storage);
+            self.deeds.extend([alloc, Deed::Fill(storage)]);
+        }
+    }
+
+    /// The end of a turn: nothing stays.
+    pub(super) fn end_turn(&self) -> Vec<Deed> {
+        let (stays, goes) = (self.initial(true), self.initial(false));
+        let out = stays.iter().map(|&storage| Deed::Out(storage));
+        let gone = stays.iter().flat_map(|&one| [Deed::Left(one), self.free_of(one)]);
+        goes.iter().map(|&storage| self.free_of(storage)).chain(out).chain(gone).collect()
     }
 
     /// A schedule's steps in order, and the end of its iteration. What leaves is awaited and freed
@@ -152,9 +192,14 @@ impl<'o> Made<'o> {
 
     fn alloc_of(&self, storage: u32) -> Deed {
         let Storage { bytes, initial, kept, .. } = *self.storage(storage);
-        let lifetime = if initial && kept { Lifetime::Persistent } else { Lifetime::Iteration };
+        let persists = initial && kept && !self.parks;
+        let lifetime = if persists { Lifetime::Persistent } else { Lifetime::Iteration };
         let (block, bytes) = (self.blocks[storage as usize], Bytes::new(bytes));
         Deed::Op(Op::Step(Step::Alloc { block, bytes, lifetime }))
+    }
+
+    fn free_of(&self, storage: u32) -> Deed {
+        Deed::Op(Op::Step(Step::Free { block: self.blocks[storage as usize] }))
     }
 
     /// Allocates a storage's block. Others that are on their way out may have to be gone first.
@@ -175,8 +220,8 @@ impl<'o> Made<'o> {
         self.arrived(storage);
         self.there[storage as usize] = false;
         self.held = self.held.saturating_sub(self.storage(storage).bytes);
-        let block = self.blocks[storage as usize];
-        self.deeds.push(Deed::Op(Op::Step(Step::Free { block })));
+        let free = self.free_of(storage);
+        self.deeds.push(free);
     }
 
     fn arrived(&mut self, storage: u32) {

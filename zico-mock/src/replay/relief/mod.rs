@@ -18,7 +18,7 @@ mod fit;
 mod tests;
 mod versions;
 
-pub use fit::{Plans, one_at_a_time, relieve, relieve_within};
+pub use fit::{Plans, one_at_a_time, relieve, relieve_in_turns, relieve_within};
 
 use zico_core::{Bytes, Ticks};
 use zico_plan::relief::{
@@ -83,12 +83,40 @@ pub enum ReliefError {
     Replay(Box<ReplayError>),
 }
 
+/// Some iterations one after the other, between which and the next turn nothing of a job is on the
+/// device: what persists is on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turn {
+    iterations: u64,
+    /// The nanoseconds in which all comes back and leaves.
+    switch: u64,
+    /// All comes back, and the first iteration.
+    first: Vec<Deed>,
+    /// All leaves.
+    last: Vec<Deed>,
+}
+
+/// The share of a turn that transfers between turns take, as one in so many.
+const SWITCHING: u64 = 64;
+
+/// The most iterations of a turn.
+const LONGEST: u64 = 1024;
+
+impl ReliefError {
+    /// With more memory there may be a plan.
+    const fn is_of_memory(&self) -> bool {
+        matches!(self, Self::NoPlan { .. } | Self::NoRoom { .. })
+    }
+}
+
 /// The iteration of a job under a plan of relief: its last recorded one, played again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relieved {
     means: Means,
     setup: Vec<Deed>,
     deeds: Vec<Deed>,
+    /// It runs by turns, if it does.
+    turn: Option<Turn>,
     /// How long each operation takes, as recorded.
     works: Vec<Ticks>,
     /// All that runs in an iteration, as recorded.
@@ -111,6 +139,30 @@ impl Relieved {
         machine: &Machine,
         budget: Bytes,
     ) -> Result<Self, ReliefError> {
+        Self::planned(trace, means, machine, (budget, false))
+    }
+
+    /// The same for a job that runs by turns of some iterations. Between them nothing of it is on
+    /// the device: what persists goes to the host, and comes back. A turn is as long as it takes for
+    /// that to be a 64th of its time, and at most 1024 iterations.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn plan_in_turns(
+        trace: &Trace,
+        means: &Means,
+        machine: &Machine,
+        budget: Bytes,
+    ) -> Result<Self, ReliefError> {
+        Self::planned(trace, means, machine, (budget, true))
+    }
+
+    fn planned(
+        trace: &Trace,
+        means: &Means,
+        machine: &Machine,
+        (budget, in_turns): (Bytes, bool),
+    ) -> Result<Self, ReliefError> {
         let operations = Recorded::new(trace, machine)?;
         let none = || ReliefError::NoPlan {
             job: trace.name().to_owned(),
@@ -123,18 +175,28 @@ impl Relieved {
         let outcome = simulate(graph, &means.link, &found.steps, limit).map_err(|_| none())?;
         let terms = Terms { budget: limit, lossy: means.strategy.lossy() };
         check(graph, &means.link, &found.steps, &outcome.spans, terms).map_err(|_| none())?;
-        Ok(Self::carrying_out(&operations, means, budget, (&found.steps, outcome)))
+        let planned = (&found.steps[..], outcome);
+        Ok(Self::carrying_out(&operations, means, (budget, in_turns), planned))
     }
 
     /// The job that carries out this schedule, be it right or wrong.
     fn carrying_out(
         recorded: &Recorded,
         means: &Means,
-        budget: Bytes,
+        (budget, in_turns): (Bytes, bool),
         (steps, outcome): (&[Planned], Outcome),
     ) -> Self {
-        let mut made = Made::new(&recorded.graph, &recorded.blocks, budget.value());
+        let new = || Made::new(&recorded.graph, &recorded.blocks, budget.value(), in_turns);
+        let mut made = new();
         made.carry_out(steps, &outcome);
+        let turn = in_turns.then(|| {
+            let mut first = new();
+            first.begin_turn();
+            first.carry_out(steps, &outcome);
+            let switch = recorded.switch(&means.link);
+            let iterations = iterations_of(switch, outcome.nanos);
+            Turn { iterations, switch, last: first.end_turn(), first: first.deeds }
+        });
         let (setup, deeds) = (made.setup(), made.deeds);
         let runs = deeds.iter().filter_map(|deed| match *deed {
             Deed::Run(operation) => Some(recorded.works[operation as usize]),
@@ -145,6 +207,7 @@ impl Relieved {
             means: *means,
             setup,
             deeds,
+            turn,
             works: recorded.works.clone(),
             work,
             blocks: recorded.blocks.clone(),
@@ -164,6 +227,13 @@ impl Relieved {
     #[must_use]
     pub const fn budget(&self) -> Bytes {
         self.budget
+    }
+
+    /// How many iterations it does in a turn; `None` for a job that keeps what persists on the
+    /// device.
+    #[must_use]
+    pub fn turn(&self) -> Option<u64> {
+        self.turn.as_ref().map(|turn| turn.iterations)
     }
 
     /// What the plan comes to by itself: the time of an iteration on the device alone, its peak in
@@ -203,33 +273,76 @@ impl Recorded {
         };
         Ok(Self { graph, blocks, works })
     }
+
+    /// The nanoseconds in which all that persists comes back and leaves.
+    fn switch(&self, link: &Link) -> u64 {
+        let persist = self.graph.storages().iter().filter(|one| one.initial && one.kept);
+        persist.fold(0_u64, |sum, one| {
+            sum.saturating_add(link.nanos_out(one.bytes)).saturating_add(link.nanos_back(one.bytes))
+        })
+    }
 }
 
-/// A relieved job as it is played: its setup, and then the iteration without end.
+/// How many iterations of so many nanoseconds a turn has.
+fn iterations_of(switch: u64, nanos: u64) -> u64 {
+    switch.saturating_mul(SWITCHING - 1).div_ceil(nanos.max(1)).clamp(1, LONGEST)
+}
+
+/// A relieved job as it is played: its setup, and then its turns without end, of one iteration each
+/// where it does not say more.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     at: usize,
-    in_setup: bool,
+    part: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Setup,
+    Begin,
+    /// So many iterations of the turn have gone before.
+    Iteration(u64),
+    Last,
 }
 
 impl Script {
     pub(super) const fn new() -> Self {
-        Self { at: 0, in_setup: true }
+        Self { at: 0, part: Part::Setup }
     }
 
     pub(super) fn next(&mut self, of: &Relieved) -> Deed {
-        if self.in_setup {
-            if let Some(&deed) = of.setup.get(self.at) {
+        loop {
+            let deeds: &[Deed] = match (self.part, &of.turn) {
+                (Part::Setup, _) => &of.setup,
+                (Part::Begin, _) => &[],
+                (Part::Iteration(0), Some(turn)) => &turn.first,
+                (Part::Iteration(_), _) => &of.deeds,
+                (Part::Last, turn) => turn.as_ref().map_or(&[], |turn| &turn.last),
+            };
+            if let Some(&deed) = deeds.get(self.at) {
                 self.at += 1;
                 return deed;
             }
-            (self.in_setup, self.at) = (false, 0);
+            self.at = 0;
+            if let Some(deed) = self.advance(of) {
+                return deed;
+            }
         }
-        let at = self.at;
-        self.at = if at > of.deeds.len() { 0 } else { at + 1 };
-        match at {
-            0 => Deed::Op(Op::Begin { work: of.work }),
-            at => of.deeds.get(at - 1).copied().unwrap_or(Deed::Op(Op::End)),
-        }
+    }
+
+    /// What lies between this part and the next one.
+    fn advance(&mut self, of: &Relieved) -> Option<Deed> {
+        let iterations = of.turn().unwrap_or(1);
+        let (next, deed) = match self.part {
+            Part::Setup => (Part::Begin, None),
+            Part::Begin => (Part::Iteration(0), Some(Deed::Op(Op::Begin { work: of.work }))),
+            Part::Iteration(before) if before + 1 < iterations => {
+                (Part::Iteration(before + 1), Some(Deed::Pass(of.work)))
+            }
+            Part::Iteration(_) => (Part::Last, None),
+            Part::Last => (Part::Begin, Some(Deed::Op(Op::End))),
+        };
+        self.part = next;
+        deed
     }
 }

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use zico_core::{Bytes, Lifetime, Ticks};
 use zico_plan::relief::{Link, Strategy};
 
-use super::{Deed, Means, ReliefError, Relieved, one_at_a_time, relieve, relieve_within};
+use super::{
+    Deed, Means, ReliefError, Relieved, one_at_a_time, relieve, relieve_in_turns, relieve_within,
+};
 use crate::replay::{
     Figures, Machine, MemoryCallCosts, Needs, Outcome, PolicyKind, ReplayConfig, Trial, needs,
     replay, trial,
@@ -163,6 +165,34 @@ fn recorded_jobs_run_below_the_least_budget() {
     assert!(figures.throughput > 1.0, "{figures:?}");
 }
 
+/// What one job keeps leaves too little for the other: they run by turns, each with all the memory,
+/// and hardly slower than one after the other would.
+#[test]
+fn jobs_run_by_turns_where_what_they_keep_is_too_much() {
+    let heavy = |name| network(name, &[(40, 4, 1000); 8]);
+    let traces = [heavy("one"), heavy("other")];
+    let traces: Vec<&Trace> = traces.iter().collect();
+    let needs = needed(&traces);
+    // One of them fits.
+    let budget = needs.solos[0].peak;
+    assert!(budget < needs.solos[0].kept.saturating_add(needs.solos[1].kept));
+    let config = config(budget);
+    let plans = relieve(&traces, &needs, &config, &means(16)).unwrap();
+    assert!(plans.in_turns);
+    let turn = plans.jobs[0].as_ref().unwrap().turn().unwrap();
+    assert!(turn > 8, "{turn}");
+    let config = ReplayConfig { relief: plans.jobs, iterations: 3 * turn, ..config };
+    let outcome = replay(&traces, &config, &mut |_| {}).unwrap();
+    assert_eq!(outcome.violations, []);
+    assert!(outcome.peak_held <= budget);
+    for job in &outcome.jobs {
+        assert_eq!(job.failure, None);
+        assert!(job.iterations >= 3 * turn && job.moved > Bytes::ZERO, "{job:?}");
+    }
+    let figures = Figures::new(&outcome, &needs);
+    assert!(figures.throughput > 0.9 && figures.throughput < 1.02, "{figures:?}");
+}
+
 /// The link is one for all: a job whose transfers another one's get in the way of takes longer.
 #[test]
 fn jobs_share_the_link() {
@@ -295,6 +325,34 @@ fn a_plan_that_is_carried_out_wrongly_is_seen() {
     assert!(left_out.iter().all(|&seen| seen > 0), "{left_out:?}");
 }
 
+/// The same for the begin and the end of a turn.
+#[test]
+fn a_turn_that_is_carried_out_wrongly_is_seen() {
+    let trace = network("one", &[(2, 12, 1000); 8]);
+    let budget = of_peak(&trace, 80);
+    let mut plan = Relieved::plan_in_turns(&trace, &means(1), &machine(), budget).unwrap();
+    plan.turn.as_mut().unwrap().iterations = 2;
+    assert_eq!(carried_out(&trace, &plan, plan.deeds.clone()), Ok(()));
+    let (mut kinds, turn) = ([0; 3], plan.turn.clone().unwrap());
+    for (part, deeds) in [&turn.first, &turn.last].into_iter().enumerate() {
+        for (at, deed) in deeds.iter().enumerate() {
+            let kind = match deed {
+                Deed::Out(_) => 0,
+                Deed::In(_) => 1,
+                Deed::Run(_) => 2,
+                _ => continue,
+            };
+            let mut wrong = plan.clone();
+            let turn = wrong.turn.as_mut().unwrap();
+            [&mut turn.first, &mut turn.last][part].remove(at);
+            let seen = carried_out(&trace, &wrong, plan.deeds.clone());
+            assert!(seen.is_err(), "without {deed:?}");
+            kinds[kind] += 1;
+        }
+    }
+    assert!(kinds.iter().all(|&seen| seen > 0), "{kinds:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -308,13 +366,19 @@ proptest! {
         f in -1.0..0.5_f64,
         share in 0.5..1.0_f64,
         gigabytes in 1..40_u64,
+        in_turns in proptest::bool::ANY,
     ) {
         let traces = [network("one", &layers), network("other", &others)];
         let traces: Vec<&Trace> = traces.iter().collect();
         let needs = needed(&traces);
         let means = Means { strategy, ..means(gigabytes) };
         let budget = needs.budget_at(f);
-        match relieve_within(&traces, &needs, budget, share, &means, &machine()) {
+        let plans = if in_turns {
+            relieve_in_turns(&traces, &needs, budget, &means, &machine())
+        } else {
+            relieve_within(&traces, &needs, budget, share, &means, &machine())
+        };
+        match plans {
             Err(ReliefError::NoPlan { .. } | ReliefError::NoRoom { .. }) => {}
             Err(error) => panic!("{error}"),
             Ok(relief) => {
