@@ -5,14 +5,18 @@
 //! ```text
 //! cargo run --release -p zico-bench --bin relief -- FOLDER checkmate [WORK]
 //! cargo run --release -p zico-bench --bin relief -- FOLDER graphs | recompute | link [WORK]
-//! cargo run --release -p zico-bench --bin relief -- FOLDER ratios [WORK]
+//! cargo run --release -p zico-bench --bin relief -- FOLDER ratios | artifact [WORK]
+//! cargo run --release -p zico-bench --bin relief -- FOLDER planning [SECONDS [SEEDS]]
 //! ```
 //!
 //! *first*: the first plan, with no work beyond it; *best*: with WORK steps more (2^28 unless
 //! given). Seconds are those that the process was on a CPU (from `/proc`; elsewhere by the clock).
 //! Each plan is simulated and goes through the checker; one that is refused stops the program.
 
+mod artifact;
 mod data;
+mod family;
+mod planning;
 mod ratios;
 
 use std::error::Error;
@@ -35,21 +39,28 @@ const LINKS: [u64; 3] = [12, 25, 50];
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("which folder?")?);
-    let table =
-        arguments.next().ok_or("which table: checkmate, graphs, recompute, link or ratios?")?;
+    let table = arguments
+        .next()
+        .ok_or("which table: checkmate, graphs, recompute, link, ratios, artifact or planning?")?;
+    if table == "planning" {
+        let seconds = arguments.next().map_or(Ok(60.0), |seconds| seconds.parse())?;
+        let seeds = arguments.next().map_or(Ok(1), |seeds| seeds.parse())?;
+        return planning::print(&folder, seconds, seeds);
+    }
     let work = arguments.next().map_or(Ok(WORK), |work| work.parse())?;
     match table.as_str() {
         "checkmate" => checkmate(&folder.join("checkmate"), work),
         "graphs" => shares(&folder.join("graphs"), work),
         "recompute" => shares(&folder.join("dtr"), work),
         "link" => links(&folder.join("dtr"), work),
+        "artifact" => artifact::print(&folder.join("graphs"), work),
         "ratios" => ratios::print(&folder.join("graphs"), work),
         other => Err(format!("{other} is no table").into()),
     }
 }
 
 /// Seconds on a CPU since the start.
-fn clock(begin: Instant) -> f64 {
+pub(crate) fn clock(begin: Instant) -> f64 {
     let on_cpu = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = on_cpu.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     nanos.map_or_else(|| begin.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
@@ -70,7 +81,7 @@ pub(crate) fn verified(
     Ok(Some(outcome.nanos))
 }
 
-fn ratio(nanos: Option<u64>, base: u64) -> String {
+pub(crate) fn ratio(nanos: Option<u64>, base: u64) -> String {
     nanos.map_or_else(|| "-".to_owned(), |nanos| format!("{:.4}", nanos as f64 / base as f64))
 }
 

@@ -73,7 +73,7 @@ fn budgets(graph: &Graph) -> Vec<u64> {
     (0..BUDGETS).map(|at| least + (most - least) / BUDGETS * at).collect()
 }
 
-fn best(graph: &Graph, budget: u64, work: u64) -> Result<Option<u64>, Failed> {
+pub(crate) fn best(graph: &Graph, budget: u64, work: u64) -> Result<Option<u64>, Failed> {
     let relief = Relief::new(graph);
     let found = relief.recompute(budget).run(work);
     verified(graph, &Link::symmetric(1), &found, budget)
