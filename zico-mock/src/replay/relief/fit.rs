@@ -20,6 +20,10 @@ const ITERATIONS: u64 = 5;
 /// The shares of the common memory that are tried, from the largest down.
 const SHARES: [f64; 5] = [1.0, 0.85, 0.7, 0.6, 0.5];
 
+/// How much more jobs have to do by turns than side by side for that to be worth it: turns are
+/// long.
+const WORTH: f64 = 1.05;
+
 /// How many iterations a share is judged by.
 const TRIAL: u64 = 6;
 
@@ -43,9 +47,9 @@ pub struct Plans {
 /// and more iterations run side by side. Shares from 1 down are tried by short replays under the
 /// policy of `config`, until one is worse than the one before.
 ///
-/// Where that leaves jobs slower than one at a time would be, or without plans, they run by turns:
-/// each has the whole budget for some iterations, and between turns what persists of it is on the
-/// host. A replay says which is better. A strategy that moves nothing makes no turns either.
+/// Where that leaves jobs slower by a twentieth than one at a time would be, or without plans, they
+/// run by turns: each has the whole budget for some iterations, and between turns what persists of
+/// it is on the host. A replay says which is better, by a twentieth again. A strategy that moves nothing makes no turns either.
 ///
 /// # Errors
 /// See [`ReliefError`]: if there is a job without a plan either way, that at a share of 1.
@@ -57,7 +61,7 @@ pub fn relieve(
 ) -> Result<Plans, ReliefError> {
     let shared = relieve_shared(traces, needs, config, means);
     let slow = match &shared {
-        Ok((throughput, _)) => *throughput < 1.0,
+        Ok((throughput, _)) => throughput * WORTH < 1.0,
         Err(error) => error.is_of_memory(),
     };
     if traces.len() < 2 || !slow || !means.strategy.moves() {
@@ -71,7 +75,7 @@ pub fn relieve(
     let longest = jobs.iter().flatten().filter_map(|job| job.turn()).max().unwrap_or(1);
     let throughput = judged(traces, needs, config, &jobs, longest.saturating_add(1))?;
     match shared {
-        Ok((before, plans)) if before >= throughput => Ok(plans),
+        Ok((before, plans)) if before * WORTH >= throughput => Ok(plans),
         _ => Ok(Plans { jobs, share: 1.0, in_turns: true }),
     }
 }
