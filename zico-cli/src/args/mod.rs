@@ -274,8 +274,8 @@ pub struct Convert {
     #[command(flatten)]
     pub recording: RecordingArgs,
 
-    /// Take no times from the recording: each block takes as long as it takes to write it once at so
-    /// many GB/s, right after its allocation. For recordings whose times mean nothing
+    /// Take no times from the recording: each block takes as long as it takes to write it once at
+    /// so many GB/s, right after its allocation. For recordings whose times mean nothing
     #[arg(long, value_parser = size::bandwidth, value_name = "GB/s")]
     pub bandwidth: Option<NonZeroU64>,
 

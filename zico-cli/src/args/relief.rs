@@ -13,8 +13,8 @@ use crate::size;
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Relief {
-    /// An iteration with its operations: a .ztrace of version 2, a bundled one by its name (resnet50,
-    /// bert-base, gcn), an execution trace of PyTorch (JSON), a node-link graph of
+    /// An iteration with its operations: a .ztrace of version 2, a bundled one by its name
+    /// (resnet50, bert-base, gcn), an execution trace of PyTorch (JSON), a node-link graph of
     /// networkx (JSON), or a log of DTR's recorder (JSON lines), each plain or in gzip
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,

@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
 use super::program::Op;
 use super::progress::Progress;
-use super::relief::{CarryError, Deed};
+use super::relief::Deed;
 use super::sides::Sides;
 use super::source::Source;
 use super::state::{Done, State};
@@ -215,7 +215,7 @@ impl<'t> Actor<'t> {
             deed => {
                 let Self { source, blocks, .. } = self;
                 let done = source.carrier().map_or(Ok(()), |carrier| carrier.carry(deed, blocks));
-                carried(done, Done::Yes)
+                Done::of(done, Done::Yes)
             }
         }
     }
@@ -305,13 +305,13 @@ impl<'t> Actor<'t> {
             return Ok(Done::Wait(State::RunAhead));
         }
         if let Err(error) = carrier.before(operation, blocks) {
-            return carried(Err(error), Done::Yes);
+            return Done::of(Err(error), Done::Yes);
         }
         let work = carrier.work(operation);
         let done = self.launch(work, now)?;
         let Self { source, blocks, .. } = self;
         let after = source.carrier().map_or(Ok(()), |carrier| carrier.after(operation, blocks));
-        carried(after, done)
+        Done::of(after, done)
     }
 
     fn launch(&mut self, recorded: Ticks, now: Ticks) -> Result<Done, ReplayError> {
@@ -395,14 +395,5 @@ impl<'t> Actor<'t> {
             self.leave()?;
         }
         Ok(self.outcome)
-    }
-}
-
-/// What a deed of a plan comes to: one that cannot be done ends the job.
-fn carried(result: Result<(), CarryError>, done: Done) -> Result<Done, ReplayError> {
-    match result {
-        Ok(()) => Ok(done),
-        Err(CarryError::Device(error)) => Err(error.into()),
-        Err(error) => Ok(Done::Never(error.to_string())),
     }
 }

@@ -2,6 +2,9 @@
 
 use zico_core::Ticks;
 
+use super::ReplayError;
+use super::relief::CarryError;
+
 /// What a job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -25,4 +28,15 @@ pub(super) enum Done {
     Wait(State),
     /// Failed for good, with the reason.
     Never(String),
+}
+
+impl Done {
+    /// What a deed of a plan comes to, `done` if it can be done: one that cannot ends the job.
+    pub(super) fn of(result: Result<(), CarryError>, done: Self) -> Result<Self, ReplayError> {
+        match result {
+            Ok(()) => Ok(done),
+            Err(CarryError::Device(error)) => Err(error.into()),
+            Err(error) => Ok(Self::Never(error.to_string())),
+        }
+    }
 }

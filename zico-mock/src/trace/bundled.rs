@@ -1,6 +1,6 @@
 //! The training jobs that come with the library: recorded ones ([`names`]), small synthetic ones
-//! ([`made`]), some of the size of a large GPU ([`large`]), and recordings of what each launch reads
-//! and writes ([`operations`]).
+//! ([`made`]), some of the size of a large GPU ([`large`]), and recordings of what each launch
+//! reads and writes ([`operations`]).
 //!
 //! `traces/README.md` says where they come from and what they are not.
 
@@ -80,8 +80,8 @@ pub fn made() -> impl Iterator<Item = &'static str> {
     MADE.iter().map(|&(name, _)| name)
 }
 
-/// The names of recorded jobs that need most of a GPU of 80 GB, sorted. Sizes and order are those of
-/// PyTorch's CUDA backend, and times are by a rule ([`Trace::timed_by_bytes`]).
+/// The names of recorded jobs that need most of a GPU of 80 GB, sorted. Sizes and order are those
+/// of PyTorch's CUDA backend, and times are by a rule ([`Trace::timed_by_bytes`]).
 pub fn large() -> impl Iterator<Item = &'static str> {
     LARGE.iter().map(|&(name, _)| name)
 }

@@ -210,12 +210,12 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// The first place where the steps do not make sense. There has to be an iteration. If it is known
-    /// of one launch of an iteration what it reads and writes, it is of all, and these blocks are alive
-    /// then. `setup`
-    /// holds nothing but allocations. Block ids count up from zero in the order of allocation.
-    /// No block has zero bytes. Only blocks that are alive and not persistent are freed. The
-    /// bytes of all blocks and the work of all launches can each be summed up without overflow.
+    /// The first place where the steps do not make sense. There has to be an iteration. If it is
+    /// known of one launch of an iteration what it reads and writes, it is of all, and these blocks
+    /// are alive then. `setup` holds nothing but allocations. Block ids count up from zero in the
+    /// order of allocation. No block has zero bytes. Only blocks that are alive and not persistent
+    /// are freed. The bytes of all blocks and the work of all launches can each be summed up
+    /// without overflow.
     pub fn new(
         name: String,
         provenance: String,

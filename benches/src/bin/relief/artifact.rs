@@ -1,6 +1,6 @@
-//! Checkmate's approximations as the code beside its paper makes and counts them (`parasj/checkmate`,
-//! branch `mlsys20_artifact`: `solver_common.py`, `strategy_chen.py`, `strategy_griewank.py`,
-//! `scheduler.py`, `experiment_budget_sweep_with_approximation.py`).
+//! Checkmate's approximations as the code beside its paper makes and counts them
+//! (`parasj/checkmate`, branch `mlsys20_artifact`: `solver_common.py`, `strategy_chen.py`,
+//! `strategy_griewank.py`, `scheduler.py`, `experiment_budget_sweep_with_approximation.py`).
 //!
 //! A schedule is a table: what each stage finds of the stages before it (S); what it runs is the
 //! least that follows (R). What is made backward stays for the rest of its segment, which costs

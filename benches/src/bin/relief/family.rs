@@ -2,9 +2,10 @@
 //! pass and the optimizer.
 //!
 //! A forward operation reads tensors and perhaps a parameter, and makes one tensor. Backward, it is
-//! one operation for each tensor that it read, and one for the parameter's gradient; those read what
-//! autograd would have saved: the inputs, the output, or a mask. Where a tensor was read twice its
-//! gradients are added. In the end the optimizer updates each parameter and two states in place.
+//! one operation for each tensor that it read, and one for the parameter's gradient; those read
+//! what autograd would have saved: the inputs, the output, or a mask. Where a tensor was read twice
+//! its gradients are added. In the end the optimizer updates each parameter and two states in
+//! place.
 
 use fastrand::Rng;
 use zico_plan::relief::{Graph, Operation, Storage};
@@ -147,8 +148,8 @@ impl Net {
         self.layer(inputs, None, bytes, saves, nanos)
     }
 
-    /// A product or a convolution with a parameter of so many bytes; `intensity`: how much longer it
-    /// takes than its memory would.
+    /// A product or a convolution with a parameter of so many bytes; `intensity`: how much longer
+    /// it takes than its memory would.
     fn heavy(&mut self, input: u32, parameter: u64, bytes: u64, intensity: u64) -> u32 {
         let parameter = self.storage(Storage::persistent(parameter.max(1024)));
         self.parameters.push(parameter);

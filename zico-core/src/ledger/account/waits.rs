@@ -20,9 +20,9 @@ impl Account {
     }
 
     /// Looks whether a job that others wait for stands still: one between iterations that holds
-    /// what it may free, one that may start and does not, or an overdue one that does not ask again.
-    /// Whether others need not wait for it since, or a thread of it that waits for memory has to ask
-    /// again, as another one has gone on.
+    /// what it may free, one that may start and does not, or an overdue one that does not ask
+    /// again. Whether others need not wait for it since, or a thread of it that waits for memory
+    /// has to ask again, as another one has gone on.
     pub(in crate::ledger) fn look(&mut self, now: Ticks, patience: Ticks) -> bool {
         let progress = self.pulse.progress();
         let asks_again = self.stall.is_some_and(|stall| stall.at != progress);

@@ -49,7 +49,8 @@ pub struct Plans {
 ///
 /// Where that leaves jobs slower by a twentieth than one at a time would be, or without plans, they
 /// run by turns: each has the whole budget for some iterations, and between turns what persists of
-/// it is on the host. A replay says which is better, by a twentieth again. A strategy that moves nothing makes no turns either.
+/// it is on the host. A replay says which is better, by a twentieth again. A strategy that moves
+/// nothing makes no turns either.
 ///
 /// # Errors
 /// See [`ReliefError`]: if there is a job without a plan either way, that at a share of 1.

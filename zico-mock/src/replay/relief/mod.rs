@@ -143,8 +143,8 @@ impl Relieved {
     }
 
     /// The same for a job that runs by turns of some iterations. Between them nothing of it is on
-    /// the device: what persists goes to the host, and comes back. A turn is as long as it takes for
-    /// that to be a 64th of its time, and at most 1024 iterations.
+    /// the device: what persists goes to the host, and comes back. A turn is as long as it takes
+    /// for that to be a 64th of its time, and at most 1024 iterations.
     ///
     /// # Errors
     /// As [`Self::plan`].

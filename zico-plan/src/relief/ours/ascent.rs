@@ -64,8 +64,8 @@ impl Search<'_> {
         }
     }
 
-    /// An item leaves before a read, if that is worth it. Otherwise the price from which on it would
-    /// be; infinite where that is not known.
+    /// An item leaves before a read, if that is worth it. Otherwise the price from which on it
+    /// would be; infinite where that is not known.
     fn attempt(&mut self, item: u32, stage: u32, reader: u32) -> f64 {
         let problem = self.timeline.problem;
         let unit = problem.items[item as usize].writer;
