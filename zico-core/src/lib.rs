@@ -103,14 +103,15 @@ pub use types::block::{Block, Request};
 pub use types::config::{HandOver, JobConfig};
 pub use types::device::{Caps, Class, Device, DeviceError, Host, Passed};
 pub use types::error::{
-    AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NotRunning,
-    OutOfMemory, PoolError, Shortage, UseError,
+    AllocError, BeginError, BrokerError, BudgetError, FreeError, JoinError, NoTicket, NotRunning,
+    OutOfMemory, PoolError, ResumeError, Shortage, SuspendError, UseError,
 };
 pub use types::host::{HostMemory, HostTier, Link};
 pub use types::lifetime::Lifetime;
 pub use types::refused::Refused;
 pub use types::report::{
-    Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Snapshot,
+    Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Resume,
+    Snapshot,
 };
 pub use types::stats::{Counter, LiveBlock, LiveBlocks, Stats};
 pub use types::units::{Addr, Bytes, Progress, Regions, Ticks};

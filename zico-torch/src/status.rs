@@ -145,6 +145,7 @@ failure! {
         AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. } | AllocError::OutOfAddresses { .. } => {
             Status::ZicoOutOfMemory
         }
+        AllocError::Suspended => Status::ZicoNotNow,
         AllocError::Left => Status::ZicoBadHandle,
         AllocError::Broker(error) => of_broker(error),
         AllocError::Device(error) => of_class(error.class()),
@@ -167,7 +168,7 @@ failure! {
     };
     [] BudgetError => |error| Status::ZicoInvalid;
     [] BeginError => |error| match &error {
-        BeginError::AlreadyRunning => Status::ZicoNotNow,
+        BeginError::AlreadyRunning | BeginError::Suspended => Status::ZicoNotNow,
         BeginError::Left => Status::ZicoBadHandle,
         BeginError::Broker(error) => of_broker(error),
         _ => Status::ZicoOutOfMemory,

@@ -8,7 +8,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zico_core::{Addr, Bytes, Caps, Class, Device, DeviceError, Passed, Refused, Ticks};
+use zico_core::{
+    Addr, Bytes, Caps, Class, Device, DeviceError, Host, HostMemory, HostTier, Link, Passed,
+    Refused, Ticks,
+};
 use zico_mock::Operation;
 
 use crate::hook::When;
@@ -184,5 +187,57 @@ impl<D: Device> Device for Between<D> {
 
     fn order_after(&self, stream: Self::Stream, event: &Self::Event) -> Result<(), Self::Error> {
         self.call(Operation::OrderAfter, Some(stream), |device| device.order_after(stream, event))
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        self.device.host().map(|_| self as Host<'_, Self>)
+    }
+}
+
+impl<D: Device> Between<D> {
+    fn on_host<T>(
+        &self,
+        operation: Operation,
+        call: impl FnOnce(Host<'_, D>) -> Result<T, D::Error>,
+    ) -> Result<T, BetweenError<D::Error>> {
+        // It is asked for only where there is one.
+        let none = BetweenError::NoEvents(operation);
+        let host = self.device.host().ok_or(none)?;
+        self.call(operation, None, |_| call(host))
+    }
+}
+
+impl<D: Device> HostTier<D::Range, D::Stream, BetweenError<D::Error>> for Between<D> {
+    fn link(&self) -> Option<Link> {
+        self.device.host()?.link()
+    }
+
+    fn allocate(&self, len: Bytes) -> Result<HostMemory, BetweenError<D::Error>> {
+        self.on_host(Operation::Allocate, |host| host.allocate(len))
+    }
+
+    fn free(&self, memory: HostMemory) -> Result<(), Refused<HostMemory, BetweenError<D::Error>>> {
+        self.fire(Operation::Free, When::Before);
+        self.device.host().map_or(Ok(()), |host| host.free(memory).map_err(refused))
+    }
+
+    fn copy_out(
+        &self,
+        stream: D::Stream,
+        range: &D::Range,
+        at: Bytes,
+        to: &HostMemory,
+    ) -> Result<(), BetweenError<D::Error>> {
+        self.on_host(Operation::CopyOut, |host| host.copy_out(stream, range, at, to))
+    }
+
+    fn copy_in(
+        &self,
+        stream: D::Stream,
+        range: &D::Range,
+        at: Bytes,
+        from: &HostMemory,
+    ) -> Result<(), BetweenError<D::Error>> {
+        self.on_host(Operation::CopyIn, |host| host.copy_in(stream, range, at, from))
     }
 }

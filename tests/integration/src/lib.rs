@@ -23,6 +23,8 @@ mod pages {
     struct Embed;
     #[doc = include_str!("../../../docs/backend.md")]
     struct Backend;
+    #[doc = include_str!("../../../docs/host.md")]
+    struct Host;
     #[doc = include_str!("../../../docs/policies.md")]
     struct Policies;
 }

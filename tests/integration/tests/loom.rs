@@ -20,7 +20,8 @@ use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Ticks,
+    AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Resume,
+    ResumeError, SuspendError, Ticks,
 };
 use zico_mock::policy::Exclusive;
 use zico_mock::{MockConfig, MockDevice, Utilisation};
@@ -387,5 +388,151 @@ fn a_job_is_made_to_leave_while_it_allocates() {
         assert!(job.held().total().is_zero());
         drop(job);
         all_came_back(&device, pool);
+    });
+}
+
+/// Comes back from the host, however long that takes.
+fn come_back(pool: &Pool<MockDevice>, job: &Job<MockDevice>) {
+    loop {
+        let seen = pool.generation();
+        if job.resume().unwrap() == Resume::Done {
+            return;
+        }
+        wait(pool, seen);
+    }
+}
+
+/// The copies are made, and what they were made of is free.
+fn pass(device: &MockDevice, pool: &Pool<MockDevice>) {
+    device.run_until_idle();
+    pool.poll().unwrap();
+}
+
+/// A job goes to the host while another takes the only region: that one misses no wake-up.
+#[test]
+fn a_job_goes_to_the_host_and_another_has_its_room() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift::default());
+        let (goes, stays) = (join(&device, &pool), join(&device, &pool));
+        take(&pool, &goes);
+        let (other, host) = (pool.clone(), device.clone());
+        let going = thread::spawn(move || {
+            assert_eq!(goes.suspend().unwrap(), REGION);
+            pass(&host, &other);
+            goes
+        });
+        let block = take(&pool, &stays);
+        stays.free(block).unwrap();
+        drop(going.join().unwrap());
+        drop(stays);
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
+    });
+}
+
+/// A job comes back while another frees the only region: it misses no wake-up either.
+#[test]
+fn a_job_comes_back_when_another_frees_its_room() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift::default());
+        let (goes, stays) = (join(&device, &pool), join(&device, &pool));
+        let block = take(&pool, &goes);
+        goes.suspend().unwrap();
+        pass(&device, &pool);
+        let taken = take(&pool, &stays);
+        let other = pool.clone();
+        let staying = thread::spawn(move || {
+            stays.free(taken).unwrap();
+            other.poll().unwrap();
+            stays
+        });
+        come_back(&pool, &goes);
+        goes.free(block).unwrap();
+        drop((goes, staying.join().unwrap()));
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
+    });
+}
+
+/// A job goes to the host and comes back while a thread of it frees a block and allocates another:
+/// it has its block, or is told that the job is away.
+#[test]
+fn a_job_is_suspended_while_it_frees_and_allocates() {
+    loom::model(|| {
+        let (device, pool) = pool(2, TimeShift::default());
+        let job = Arc::new(join(&device, &pool));
+        let block = take(&pool, &job);
+        let other = job.clone();
+        let using = thread::spawn(move || {
+            other.free(block).unwrap();
+            match other.alloc(Request::new(REGION, Lifetime::Iteration)) {
+                Ok(block) => other.free(block).unwrap(),
+                Err(AllocError::Suspended | AllocError::Busy(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
+        match job.suspend() {
+            Ok(_) => come_back(&pool, &job),
+            Err(SuspendError::Busy) => {}
+            Err(error) => panic!("{error}"),
+        }
+        using.join().unwrap();
+        pass(&device, &pool);
+        assert_eq!(job.held().total(), Bytes::ZERO, "nothing is live");
+        drop(job);
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
+    });
+}
+
+/// A job is made to leave while it goes to the host or comes back: all it had goes, there and here.
+#[test]
+fn a_job_is_made_to_leave_while_it_moves() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift::default());
+        let job = join(&device, &pool);
+        take(&pool, &job);
+        let (other, id) = (pool.clone(), job.id());
+        let evicting = thread::spawn(move || {
+            assert!(other.evict(id).is_some());
+            other.poll().unwrap();
+        });
+        match job.suspend() {
+            Ok(_) => match job.resume() {
+                Ok(_) | Err(ResumeError::Left) => {}
+                Err(error) => panic!("{error}"),
+            },
+            Err(SuspendError::Left) => {}
+            Err(error) => panic!("{error}"),
+        }
+        evicting.join().unwrap();
+        pool.poll().unwrap();
+        drop(job);
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
+    });
+}
+
+/// Two threads bring one job back: once.
+#[test]
+fn two_threads_bring_one_job_back() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift::default());
+        let job = Arc::new(join(&device, &pool));
+        let block = take(&pool, &job);
+        job.suspend().unwrap();
+        let (other, pools) = (job.clone(), pool.clone());
+        let one = thread::spawn(move || come_back(&pools, &other));
+        come_back(&pool, &job);
+        one.join().unwrap();
+        job.free(block).unwrap();
+        drop(job);
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
     });
 }

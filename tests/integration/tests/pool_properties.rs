@@ -18,11 +18,15 @@ fn call() -> impl Strategy<Value = Call> {
         Just(Operations::MAP),
         Just(Operations::RECORD),
         Just(Operations::QUERY),
+        Just(Operations::ALLOCATE),
+        Just(Operations::COPY_OUT),
+        Just(Operations::COPY_IN),
         Just(Operations::all()),
     ];
     let one = prop_oneof![
         2 => job.clone().prop_map(Call::JoinOrLeave),
         6 => job.clone().prop_map(Call::BeginOrEnd),
+        6 => job.clone().prop_map(Call::SuspendOrResume),
         24 => (job.clone(), kib, 9..22u32, lifetime)
             .prop_map(|(job, kib, align, lifetime)| Call::Alloc { job, kib, align, lifetime }),
         16 => (job.clone(), any::<usize>()).prop_map(|(job, which)| Call::Free { job, which }),

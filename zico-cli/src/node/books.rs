@@ -36,6 +36,7 @@ pub(super) const fn word(activity: Activity) -> &'static str {
         Activity::Waiting => "waiting",
         Activity::Running => "running",
         Activity::Stalled => "stalled",
+        Activity::Suspended => "suspended",
         Activity::Left => "left",
     }
 }
@@ -44,6 +45,7 @@ pub(super) const fn word(activity: Activity) -> &'static str {
 pub(super) fn sentence(waiting: &Waiting) -> String {
     let mut text = match waiting.awaited {
         Awaited::Memory(bytes) => format!("{} waits for {bytes}", waiting.job),
+        Awaited::Return(bytes) => format!("{} waits to come back with {bytes}", waiting.job),
         _ => format!("{} waits to start an iteration", waiting.job),
     };
     for (at, blocker) in waiting.blockers.iter().enumerate() {

@@ -116,6 +116,7 @@ impl<D: Device> Shared<D> {
             first(None, self.clear_up_left(remote));
             return result;
         }
+        first(None, self.free_used_host());
         first(None, self.clear_up());
         let now = self.device.now();
         let shrinking = self.ledger(|ledger| {

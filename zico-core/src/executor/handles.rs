@@ -2,10 +2,12 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::heap::JobHeap;
 use crate::types::JobKey;
 use crate::types::device::Device;
+use crate::types::host::HostMemory;
 use crate::types::sync::{Arc, Mutex};
 use crate::types::zone::Zone;
 
@@ -17,6 +19,8 @@ pub(crate) struct Handles<D: Device> {
     jobs: BTreeMap<JobKey, JobHandles<D>>,
     /// Ranges that were reserved for jobs which could not join.
     unused: Vec<D::Range>,
+    /// Host memory that is to go.
+    used_host: Vec<UsedHost<D>>,
 }
 
 /// A job's heap, which its handle and the executor have in common.
@@ -34,20 +38,39 @@ pub(crate) struct JobHandles<D: Device> {
     /// The fences of its batches that are not known to have completed, the oldest first.
     events: VecDeque<(u64, Arc<D::Event>)>,
     heap: SharedHeap<D>,
+    /// What it has on the host.
+    copies: Vec<HostCopy>,
+}
+
+/// The contents of pages that lie side by side, on the host.
+pub(super) struct HostCopy {
+    pub(super) zone: Zone,
+    pub(super) pages: Range<u64>,
+    pub(super) memory: HostMemory,
+}
+
+/// Host memory that goes when the device has passed what uses it.
+pub(super) struct UsedHost<D: Device> {
+    pub(super) memories: Vec<HostMemory>,
+    pub(super) stream: D::Stream,
+    /// After the last use; none until it could be recorded.
+    pub(super) event: Option<D::Event>,
 }
 
 impl<D: Device> JobHandles<D> {
     /// Of a job that joins.
     pub(crate) fn new(stream: D::Stream, ranges: Vec<D::Range>, heap: SharedHeap<D>) -> Self {
         let ranges = ranges.into_iter().map(|range| Some(Arc::new(range))).collect();
-        Self { stream, joins: Vec::new(), ranges, events: VecDeque::new(), heap }
+        let (joins, events, copies) = (Vec::new(), VecDeque::new(), Vec::new());
+        Self { stream, joins, ranges, events, heap, copies }
     }
 }
 
 impl<D: Device> Handles<D> {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused: Vec::new() }
+        let (unused, used_host) = (Vec::new(), Vec::new());
+        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused, used_host }
     }
 
     /// A job joins.
@@ -148,6 +171,34 @@ impl<D: Device> Handles<D> {
     pub(crate) fn forget(&mut self, job: JobKey) -> Option<JobHandles<D>> {
         let is_over = self.jobs.get(&job)?.ranges.iter().all(Option::is_none);
         if is_over { self.jobs.remove(&job) } else { None }
+    }
+
+    /// Notes what a job has on the host.
+    pub(super) fn put_copies(&mut self, job: JobKey, copies: impl IntoIterator<Item = HostCopy>) {
+        if let Some(handles) = self.jobs.get_mut(&job) {
+            handles.copies.extend(copies);
+        }
+    }
+
+    /// One piece of what a job has on the host, if anything is left.
+    pub(super) fn take_copy(&mut self, job: JobKey) -> Option<HostCopy> {
+        self.jobs.get_mut(&job)?.copies.pop()
+    }
+
+    /// All of it.
+    pub(super) fn take_copies(&mut self, job: JobKey) -> Vec<HostCopy> {
+        self.jobs
+            .get_mut(&job)
+            .map(|handles| core::mem::take(&mut handles.copies))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn put_used_host(&mut self, used: impl IntoIterator<Item = UsedHost<D>>) {
+        self.used_host.extend(used);
+    }
+
+    pub(super) fn take_used_host(&mut self) -> Vec<UsedHost<D>> {
+        core::mem::take(&mut self.used_host)
     }
 
     /// The memory of a region, once it has some.

@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The calls of a work order, in order. How far they have come is noted for each.
-    fn work(
+    pub(super) fn work(
         &self,
         job: JobKey,
         zone: Zone,

@@ -36,6 +36,7 @@ impl<D: Device> Shared<D> {
         if !ledger.lock().leave(job, now) {
             return;
         }
+        self.drop_copies(job);
         let mut from = Some((0, 0));
         while let Some(next) = from {
             from = ledger.lock().leave_pages(job, next);

@@ -9,10 +9,12 @@ mod books;
 mod fences;
 mod hand_back;
 mod handles;
+mod host;
 mod lease;
 mod leave;
 mod remote;
 mod retire;
+mod suspend;
 mod unpark;
 
 use alloc::boxed::Box;

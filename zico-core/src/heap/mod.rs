@@ -1,6 +1,7 @@
 //! A job's memory: where its blocks lie ([`placement`]), their names, streams, serials and figures.
 
 pub(crate) mod arena;
+pub(crate) mod away;
 pub(crate) mod compact;
 pub(crate) mod history;
 pub(crate) mod parked;
@@ -9,6 +10,7 @@ pub(crate) mod planned;
 mod serials;
 mod tally;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -25,6 +27,7 @@ use crate::types::tuning::STREAMS_KNOWN;
 use crate::types::units::{Addr, Bytes};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
+use away::Away;
 use parked::Parked;
 use placement::Placement;
 use planned::{Layout, PlanTask};
@@ -42,6 +45,8 @@ struct Note<S> {
 
 pub(crate) struct JobHeap<D: Device> {
     placement: Placement,
+    /// Where the blocks lie of a job whose memory is on the host. Nothing can be placed meanwhile.
+    away: Option<Box<Away>>,
     page_bytes: Bytes,
     pulse: SharedPulse,
     /// A thread is leasing pages; what it gets decides what the next one needs.
@@ -91,6 +96,7 @@ impl<D: Device> JobHeap<D> {
     ) -> Self {
         Self {
             placement: Placement::new(bases, page_bytes.value(), len.value(), plans),
+            away: None,
             page_bytes,
             pulse,
             growing: false,
@@ -117,12 +123,13 @@ impl<D: Device> JobHeap<D> {
 
     /// The iteration ends. What is to be planned because of it, if anything is.
     pub(crate) fn end(&mut self) -> Option<PlanTask> {
-        self.placement.end(self.signature, self.serials.next())
+        let (signature, next) = (self.signature, self.serials.next());
+        self.lies_mut().end(signature, next)
     }
 
     /// Follows a plan from the next iteration on.
     pub(crate) fn install(&mut self, layout: Layout) {
-        self.placement.install(layout);
+        self.lies_mut().install(layout);
     }
 
     /// Adds to what the books say of the job what it knows of its blocks itself. O(blocks).
@@ -131,7 +138,7 @@ impl<D: Device> JobHeap<D> {
         job.largest_free = self.largest_free();
         let leased = job.held.total().saturating_sub(job.held.draining);
         job.stranded = leased.saturating_sub(job.stats.active.current);
-        job.planning = self.placement.planning();
+        job.planning = self.lies().planning();
         job.progress = self.pulse.progress();
     }
 
@@ -141,6 +148,7 @@ impl<D: Device> JobHeap<D> {
         let blocks = self.live_blocks();
         self.looked_at = self.streams();
         self.closed = true;
+        self.return_from_away();
         self.placement.clear(self.page_bytes.value());
         self.notes.clear();
         self.parked.clear();
@@ -188,11 +196,7 @@ impl<D: Device> JobHeap<D> {
 
     /// The longest piece that is free and backed in any arena. O(blocks).
     fn largest_free(&self) -> Bytes {
-        Zone::ALL
-            .map(|zone| self.placement.largest_free(zone))
-            .into_iter()
-            .max()
-            .unwrap_or_default()
+        Zone::ALL.map(|zone| self.lies().largest_free(zone)).into_iter().max().unwrap_or_default()
     }
 
     /// The same of one zone; nothing is free in what a plan lays out.
@@ -259,7 +263,7 @@ impl<D: Device> JobHeap<D> {
     #[inline]
     pub(crate) fn free(&mut self, block: Block) -> Result<(Zone, Range<u64>), FreeError> {
         let Some((size, pages)) = self.placement.free(block) else {
-            return Err(self.not_live(block.address()));
+            return self.free_away(block);
         };
         self.tally.free(block.bytes(), Bytes::new(size));
         Ok((block.home().zone(), pages))
@@ -276,7 +280,7 @@ impl<D: Device> JobHeap<D> {
                 lifetime: zone.lifetime(),
             };
             let first = blocks.len();
-            blocks.extend(self.placement.blocks(zone).map(block));
+            blocks.extend(self.lies().blocks(zone).map(block));
             blocks[first..].sort_unstable_by_key(|block| block.address);
         }
         blocks
@@ -284,7 +288,7 @@ impl<D: Device> JobHeap<D> {
 
     /// The size of a block that is one of the job's and live.
     pub(crate) fn check(&self, block: Block) -> Result<Bytes, FreeError> {
-        let len = self.placement.live(block).map(Bytes::new);
+        let len = self.lies().live(block).map(Bytes::new);
         len.ok_or_else(|| self.not_live(block.address()))
     }
 

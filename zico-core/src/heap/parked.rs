@@ -41,7 +41,7 @@ impl<D: Device> JobHeap<D> {
             return Ok(None);
         }
         self.tally.free(bytes, size);
-        self.placement.park(home, serial);
+        self.lies_mut().park(home, serial);
         self.tally.park(size);
         self.pulse.park();
         self.looked_at.extend_from_slice(&streams);
@@ -96,7 +96,8 @@ impl<D: Device> JobHeap<D> {
         }
         let &Parked { home, serial, size, .. } = parked;
         self.tally.release(size);
-        self.placement.release(home, serial, size.value())
+        let pages = self.lies_mut().release(home, serial, size.value());
+        self.emptied(home.zone(), pages)
     }
 
     /// Work on this stream uses a live block as well.

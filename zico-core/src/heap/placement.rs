@@ -43,6 +43,11 @@ impl Placement {
         Self { bases, arenas, planned, history, plans }
     }
 
+    /// One on the same ranges in which nothing has room.
+    pub(super) fn stand_in(&self, page: u64) -> Self {
+        Self::new(self.bases, page, 0, false)
+    }
+
     /// All blocks and all plans are gone.
     pub(super) fn clear(&mut self, page: u64) {
         let len = self.arenas[PLANNED].len().value();

@@ -188,6 +188,9 @@ impl<D: Device> Job<D> {
         if heap.closed {
             return Err(AllocError::Left);
         }
+        if heap.is_away() {
+            return Err(AllocError::Suspended);
+        }
         if heap.growing {
             heap.awaited = true;
             drop(heap);

@@ -3,6 +3,7 @@
 mod auto;
 mod grow;
 mod streams;
+mod suspend;
 mod wait;
 
 use core::fmt;

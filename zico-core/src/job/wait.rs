@@ -119,6 +119,7 @@ mod blocking {
     use std::thread::{self, Thread};
 
     use super::{AllocError, BeginError, Block, Device, Job, Request};
+    use crate::types::error::ResumeError;
 
     /// Wakes the thread that waits.
     struct Unpark(Thread);
@@ -143,6 +144,15 @@ mod blocking {
         ) -> Result<(), BeginError> {
             // Fences that cannot be looked at now hold up memory, not the end of iterations.
             self.block_on(self.begin_async(shape), look, |_| None)
+        }
+
+        /// Brings a suspended job back as soon as there is room for it, and blocks the thread until
+        /// then, as [`begin_blocking`](Self::begin_blocking).
+        ///
+        /// # Errors
+        /// As [`resume`](Self::resume).
+        pub fn resume_blocking(&self, look: Duration) -> Result<(), ResumeError<D::Error>> {
+            self.block_on(self.resume_async(), look, |error| Some(Err(ResumeError::Device(error))))
         }
 
         /// Allocates as soon as the memory can be had, and blocks the thread until then, as

@@ -16,6 +16,11 @@ use crate::types::JobKey;
 use crate::types::tuning::LOOKS_PER_ITERATION;
 use crate::types::units::{Progress, Regions};
 
+/// What a job keeps when no iteration of it runs.
+pub(super) fn rest(account: &Account) -> u32 {
+    if account.is_running() { account.kept_for_good() } else { account.kept() }
+}
+
 impl Ledger {
     /// Admits every waiting job that may start now, in order.
     pub(crate) fn admit(&mut self) {
@@ -42,7 +47,8 @@ impl Ledger {
             anew = true;
             queue.start(place);
             self.waiting.retain(|&waiting| waiting != job);
-            self.set_phase(job, Phase::Admitted);
+            self.let_in(job);
+            queue.has_started(self, job);
             self.bypass_stalled();
             self.wake = true;
         }
@@ -62,6 +68,9 @@ impl Ledger {
             return None;
         }
         let own = self.accounts.get(&job)?;
+        if own.away.is_absent() {
+            return self.obstacle_to_return(job);
+        }
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
         let need = own.predictor.profile().map_or(0, |profile| profile.claim().value());
@@ -76,11 +85,8 @@ impl Ledger {
         if fits(kept) {
             return if runs { self.endangers(job) } else { None };
         }
-        let at_rest = |other: &Account| {
-            if other.is_running() { other.kept_for_good() } else { other.kept() }
-        };
         if runs {
-            let is_kept_at_rest = !fits(others().map(at_rest).fold(0, u32::saturating_add));
+            let is_kept_at_rest = !fits(others().map(rest).fold(0, u32::saturating_add));
             return Some(if is_kept_at_rest { Obstacle::Leftovers } else { Obstacle::Running });
         }
         let may_free = others().any(|other| other.may_go_on(self.epoch));
@@ -89,6 +95,18 @@ impl Ledger {
         };
         let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// A job that waited may start its iteration, or come back from the host.
+    pub(super) fn let_in(&mut self, job: JobKey) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let phase = if account.away.is_absent() {
+            account.away.come_back();
+            Phase::Idle
+        } else {
+            Phase::Admitted
+        };
+        self.set_phase(job, phase);
     }
 
     /// Whether some iteration that runs could no longer finish, or this one not, if it started.

@@ -13,6 +13,7 @@ use super::{AT_A_TIME, Ledger};
 use crate::types::error::BudgetError;
 use crate::types::tuning::MOST_REGIONS;
 use crate::types::units::Bytes;
+use crate::types::want::Growth;
 
 /// How many regions of a size a budget is divided into.
 pub(crate) fn regions_of(asked: Bytes, region: Bytes, capacity: Bytes) -> Result<u32, BudgetError> {
@@ -31,7 +32,10 @@ impl Ledger {
     /// Changes the budget. Other jobs may start since, or have to be looked at again.
     pub(crate) fn set_target(&mut self, asked: Bytes, capacity: Bytes) -> Result<(), BudgetError> {
         let target = regions_of(asked, Bytes::new(self.page_bytes), capacity)?;
-        let kept_by = |account: &Account| account.persistent().max(account.kept_for_good());
+        let kept_by = |account: &Account| match account.away.is_empty() {
+            true => account.persistent().max(account.kept_for_good()),
+            false => account.always_keeps(Growth::default()),
+        };
         let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
         if target < kept {
             let kept = self.bytes(kept.into());

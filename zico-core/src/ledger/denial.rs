@@ -213,7 +213,8 @@ impl Ledger {
     /// Lets the first of those that wait to start do so that holds something, whatever the policy
     /// says: by running on it may free that. Whether there is one.
     fn let_in_a_holder(&mut self) -> bool {
-        let holds = |job: &JobKey| self.accounts.get(job).is_some_and(Account::holds_leftovers);
+        let may_free = |account: &Account| account.holds_leftovers() && account.away.is_empty();
+        let holds = |job: &JobKey| self.accounts.get(job).is_some_and(may_free);
         let Some(job) = self.waiting.iter().copied().find(holds) else { return false };
         self.waiting.retain(|&waiting| waiting != job);
         self.set_phase(job, Phase::Admitted);

@@ -61,6 +61,11 @@ impl FirstWave {
         self.base.filter(|_| !self.lapsed).map_or(held, |base| base.min(held))
     }
 
+    /// What the job holds is known to be what it keeps.
+    pub(crate) fn lapse(&mut self) {
+        self.lapsed = !self.over;
+    }
+
     /// Whether there is anything of which nobody knows how long it stays.
     pub(super) fn is_open(&self) -> bool {
         !self.lapsed && (self.base.is_some() || self.guessed > 0)

@@ -25,6 +25,9 @@ impl Ledger {
         if self.accounts.get(&job).is_none_or(|account| account.gone) {
             return Err(BeginError::Left);
         }
+        if self.accounts.get(&job).is_some_and(|account| !account.away.is_empty()) {
+            return Err(BeginError::Suspended);
+        }
         let other = self.accounts.get_mut(&job).is_some_and(|account| {
             !matches!(account.phase, Phase::Running(_)) && account.predictor.expect(told)
         });
@@ -126,14 +129,20 @@ impl Ledger {
         self.admit();
     }
 
-    /// A job that waits, or may start and has not been told, no longer wants to.
+    /// A job that waits, or may start or come back from the host and has not done so, no longer
+    /// wants to.
     pub(crate) fn withdraw(&mut self, job: JobKey) {
-        let waits =
-            |account: &Account| matches!(account.phase, Phase::Waiting(_) | Phase::Admitted);
+        let waits = |account: &Account| {
+            matches!(account.phase, Phase::Waiting(_) | Phase::Admitted)
+                || account.away.is_coming_back()
+        };
         if !self.accounts.get(&job).is_some_and(waits) {
             return;
         }
         self.waiting.retain(|&waiting| waiting != job);
+        self.accounts.get_mut(&job).into_iter().for_each(|account| {
+            account.away.give_up_return();
+        });
         self.set_phase(job, Phase::Idle);
         self.notify();
         self.tighten();

@@ -37,9 +37,16 @@ pub(crate) struct WorkOrder {
     pub(crate) map: Vec<(u64, usize)>,
     backings: Vec<Backing>,
     pinned: Vec<Place>,
+    /// It is for memory that comes back from the host.
+    returns: bool,
 }
 
 impl WorkOrder {
+    /// The same for memory that comes back from the host.
+    pub(super) fn returning(self) -> Self {
+        Self { returns: true, ..self }
+    }
+
     /// What a broker's ledger has ordered: to be settled there.
     pub(crate) fn of_broker(unmap: Vec<Mapped>, map: Vec<(u64, usize)>) -> Self {
         Self { unmap, map, ..Self::default() }
@@ -84,6 +91,9 @@ impl Ledger {
         {
             return Err(denied);
         }
+        if let Some(denied) = self.breaks_ticket(job, want) {
+            return Err(denied);
+        }
         self.note_first_wave(job, want);
         let mut backings = core::mem::take(&mut self.backings);
         let granted = self.choose(job, want, &mut backings) == 0
@@ -110,7 +120,7 @@ impl Ledger {
     }
 
     /// Books the lease of these regions.
-    fn grant(
+    pub(super) fn grant(
         &mut self,
         job: JobKey,
         want: &Want,
@@ -174,6 +184,9 @@ impl Ledger {
         }
         if done.mapped < order.map.len() {
             self.revoke(job, zone, &order.backings, now);
+            if order.returns {
+                self.not_returned(job, zone, order.backings.len());
+            }
         }
         self.unpin(&order.pinned);
     }

@@ -46,6 +46,7 @@ impl Ledger {
         account.first_wave = FirstWave::over();
         account.terms.floor = 0;
         self.waiting.retain(|&waiting| waiting != job);
+        self.give_up_ticket(job);
         self.epoch += 1;
         true
     }

@@ -17,6 +17,7 @@
 //! | `pins` | pages whose mappings are being changed |
 //! | `banker` | the safety test |
 //! | `ahead` | pages that are leased before they are asked for |
+//! | `ticket` | what is on the host, and its right to come back |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
@@ -48,6 +49,7 @@ mod report;
 mod retire;
 mod run;
 mod shortage;
+mod ticket;
 mod users;
 mod waits;
 
@@ -128,6 +130,8 @@ pub(crate) struct Ledger {
     told: Option<u64>,
     /// Those who wait are to be told of something that has changed.
     wake: bool,
+    /// Regions of all jobs that are to come back from the host.
+    away: u32,
     /// Regions whose memory is being given back to the device.
     retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
@@ -162,6 +166,7 @@ impl Ledger {
             refused_pinned: false,
             told: None,
             wake: false,
+            away: 0,
             retiring: 0,
             epoch: 0,
             next: 0,

@@ -23,6 +23,8 @@ pub(super) struct Waiter {
     pub(super) verdict: Verdict,
     /// What keeps it from starting, whatever the policy says.
     pub(super) obstacle: Option<Obstacle>,
+    /// It waits to come back from the host: no policy has a say in that.
+    returns: bool,
 }
 
 /// What keeps an iteration from starting.
@@ -56,11 +58,11 @@ impl Queue {
             self.jobs.push(account.tenant());
         }
         for (arrival, key) in ledger.waiting.iter().enumerate() {
-            let bypassed =
-                ledger.accounts.get(key).map_or_else(Bypasses::default, |account| account.bypassed);
+            let Some(account) = ledger.accounts.get(key) else { continue };
+            let (bypassed, returns) = (account.bypassed, account.away.is_absent());
             if let Ok(job) = self.keys.binary_search(key) {
                 let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
-                self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle });
+                self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle, returns });
             }
         }
     }
@@ -78,6 +80,7 @@ impl Queue {
             self.sort(policy);
             for i in 0..self.waiters.len() {
                 self.waiters[i].verdict = match self.waiters[i].obstacle {
+                    None if self.waiters[i].returns => Verdict::Start,
                     None => self.ask(policy, budget, self.waiters[i].job, None),
                     Some(_) => Verdict::AfterAnEnd,
                 };
@@ -126,6 +129,17 @@ impl Queue {
         if place == 0 {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
             earlier.for_each(|other| other.bypassed.add());
+        }
+    }
+
+    /// The books say now what the job does that runs: one that comes back from the host runs no
+    /// iteration.
+    pub(super) fn has_started(&mut self, ledger: &Ledger, job: JobKey) {
+        if let Some(account) = ledger.accounts.get(&job)
+            && account.away.is_coming_back()
+            && let Ok(at) = self.keys.binary_search(&job)
+        {
+            self.jobs[at] = account.tenant();
         }
     }
 

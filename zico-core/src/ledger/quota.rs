@@ -12,6 +12,9 @@ impl Ledger {
         if floor == 0 {
             return true;
         }
+        if self.away > 0 && self.stays_but(None).saturating_add(floor) > self.target {
+            return false;
+        }
         let kept = self.kept().saturating_add(floor);
         let fits = |account: &Account| {
             let need = account.largest().unwrap_or(0).max(account.kept());

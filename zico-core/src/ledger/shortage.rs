@@ -26,6 +26,7 @@ impl Ledger {
             held_by_others: bytes(others().map(Account::leased_total).sum()),
             other_jobs: u32::try_from(holding).unwrap_or(u32::MAX),
             draining: bytes(self.accounts.values().map(|account| account.draining).sum()),
+            suspended: bytes(self.away),
             free: self.bytes(free as u64),
         }
     }

@@ -18,12 +18,20 @@ impl Ledger {
             let bytes =
                 |regions: u32| Bytes::new(u64::from(regions).saturating_mul(self.page_bytes));
             let awaited = match (&account.phase, account.awaited()) {
+                _ if account.away.is_coming_back() && account.denied => {
+                    Awaited::Return(bytes(account.away.regions()))
+                }
+                (Phase::Waiting(_), _) if account.away.is_absent() => {
+                    Awaited::Return(bytes(account.away.regions()))
+                }
                 (Phase::Waiting(_), _) => Awaited::Start,
                 (_, Some(regions)) => Awaited::Memory(bytes(regions)),
                 _ => return None,
             };
+            let returns = matches!(awaited, Awaited::Return(_));
             let holds = |other: &Account| {
-                other.is_running() || other.holds_leftovers() || other.draining > 0
+                let may_free = other.is_running() || other.holds_leftovers();
+                may_free || other.draining > 0 || returns && other.leased_total() > 0
             };
             let others = self.accounts.iter().filter(|&(&other, _)| other != key);
             let mut blockers: Vec<Holder> =

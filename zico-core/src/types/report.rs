@@ -46,6 +46,8 @@ pub enum Activity {
     Running,
     /// Waits for memory within an iteration.
     Stalled,
+    /// What it has is on the host, or on its way there or back.
+    Suspended,
     /// Has left, and the device has yet to pass what it held.
     Left,
 }
@@ -235,6 +237,18 @@ pub enum Begin {
     /// a job that is between iterations frees what it holds: [`Pool::waits`](crate::Pool::waits)
     /// says which.
     Wait(Option<Ticks>),
+}
+
+/// The answer to a job that asks to come back from the host.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a job that has to wait has not come back"]
+pub enum Resume {
+    /// All its memory is at its addresses again, for work that is enqueued on its stream from now
+    /// on.
+    Done,
+    /// Not yet: ask again when the pool's generation has changed.
+    Wait,
 }
 
 /// How far a pool's budget is from what it is to be.

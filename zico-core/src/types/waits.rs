@@ -15,6 +15,8 @@ use crate::types::units::Bytes;
 pub enum Awaited {
     /// That its iteration may start.
     Start,
+    /// That so much of its memory may come back from the host.
+    Return(Bytes),
     /// Memory: so much has to be leased for what it asked for last.
     Memory(Bytes),
 }
@@ -31,8 +33,8 @@ pub struct Waiting {
     /// What it waits for.
     pub awaited: Awaited,
     /// The other jobs that run an iteration, hold what they may still free, or have given up what
-    /// the device has yet to pass, the one that has most first. None where it is only its turn that
-    /// it waits for.
+    /// the device has yet to pass, the one that has most first; for one that is to come back, those
+    /// that hold anything. None where it is only its turn that it waits for.
     pub blockers: Vec<Holder>,
 }
 
@@ -41,6 +43,9 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.awaited {
             Awaited::Start => write!(f, "{} waits to start an iteration", self.job)?,
+            Awaited::Return(bytes) => {
+                write!(f, "{} waits to come back with {bytes}", self.job)?;
+            }
             Awaited::Memory(bytes) => write!(f, "{} waits for {bytes}", self.job)?,
         }
         for (i, Holder { job, activity, held, .. }) in self.blockers.iter().enumerate() {

@@ -66,7 +66,8 @@ impl Most {
                     }
                 }
                 Op::UseElsewhere(slot) => _ = elsewhere.insert(slot),
-                Op::FreeElsewhere(_) | Op::Launch(_) | Op::Mute(_) | Op::Sleep => {}
+                Op::FreeElsewhere(_) | Op::Launch(_) | Op::Mute(_) => {}
+                Op::Sleep | Op::Suspend | Op::Resume => {}
             }
             persistent = persistent.max(live[0]);
             learned = learned.max(live[1]);

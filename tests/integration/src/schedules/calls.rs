@@ -88,6 +88,8 @@ impl Run<'_> {
                 self.actors[who].state = State::Sleeps;
                 Done::Yes
             }
+            Op::Suspend => self.suspend(who, &job),
+            Op::Resume => self.resume(who, &job, generation),
         };
         if matches!(done, Done::Yes) {
             self.actors[who].at += 1;
@@ -129,6 +131,7 @@ impl Run<'_> {
                 let (owner, address) = (who.try_into().unwrap(), block.address());
                 let claim = self.device.own(actor.stream, owner, address, bytes).unwrap();
                 let stays = lifetime == Some(Lifetime::Persistent);
+                let claim = Some(claim);
                 let live = Live { block, claim, elsewhere: false, cost: cost(bytes), stays };
                 actor.now += if stays { 0 } else { live.cost };
                 actor.most = actor.most.max(actor.now);
@@ -175,7 +178,8 @@ impl Run<'_> {
     }
 
     /// What a block's claim is to end after.
-    fn disown(&self, who: usize, elsewhere: bool, claim: Claim) {
+    pub(super) fn disown(&self, who: usize, elsewhere: bool, claim: Option<Claim>) {
+        let Some(claim) = claim else { return };
         let Actor { stream, side, .. } = self.actors[who];
         if elsewhere {
             let passed = self.device.record(stream).unwrap();

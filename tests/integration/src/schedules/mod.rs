@@ -27,6 +27,7 @@ mod calls;
 mod run;
 mod script;
 mod setup;
+mod suspend;
 mod verdict;
 
 use std::fmt;

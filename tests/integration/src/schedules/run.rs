@@ -32,7 +32,8 @@ pub struct Outcome {
 /// A live block.
 pub(super) struct Live {
     pub(super) block: Block,
-    pub(super) claim: Claim,
+    /// None while the job goes to the host, is there, or comes back.
+    pub(super) claim: Option<Claim>,
     pub(super) elsewhere: bool,
     pub(super) cost: u64,
     pub(super) stays: bool,
@@ -143,6 +144,12 @@ impl Run<'_> {
                     return Ok(());
                 }
                 if self.something_else_happens(&mut vain)? {
+                    continue;
+                }
+                let in_vain = (0..self.actors.len()).find(|&who| self.waits_in_vain(who));
+                if let Some(who) = in_vain {
+                    self.outcome.told += 1;
+                    self.leave(who);
                     continue;
                 }
                 return Err(self.hang());

@@ -26,6 +26,10 @@ pub enum Op {
     Mute(u32),
     /// Does nothing until all others have done what they can.
     Sleep,
+    /// Goes to the host.
+    Suspend,
+    /// Comes back, if it is there.
+    Resume,
 }
 
 /// How a job's iterations are found.
@@ -181,7 +185,7 @@ impl Writer<'_> {
         let dies = mark && self.rng.u8(..12) == 0;
         let mut wave = self.wave();
         for iteration in 0..iterations {
-            self.pause(sleeps == Some(iteration));
+            self.pause(sleeps == Some(iteration), marks != Marks::Detected);
             if mark {
                 self.ops.push(Op::Begin);
             }
@@ -232,7 +236,7 @@ impl Writer<'_> {
     }
 
     /// Between two iterations.
-    fn pause(&mut self, sleeps: bool) {
+    fn pause(&mut self, sleeps: bool, may_go: bool) {
         if sleeps {
             self.ops.push(Op::Sleep);
         }
@@ -254,6 +258,13 @@ impl Writer<'_> {
             }
             3 => self.ops.push(Op::Mute(self.rng.u32(1..60))),
             4 => self.ops.push(Op::Launch(self.rng.u64(1..2000))),
+            5 | 6 if may_go => {
+                self.ops.push(Op::Suspend);
+                if self.rng.bool() {
+                    self.ops.push(Op::Sleep);
+                }
+                self.ops.push(Op::Resume);
+            }
             _ => {}
         }
     }

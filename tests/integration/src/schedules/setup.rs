@@ -194,6 +194,8 @@ impl fmt::Display for Op {
             Self::Launch(micros) => write!(f, "launch {micros} us"),
             Self::Mute(steps) => write!(f, "no events for {steps} steps"),
             Self::Sleep => write!(f, "sleep"),
+            Self::Suspend => write!(f, "suspend"),
+            Self::Resume => write!(f, "resume"),
         }
     }
 }

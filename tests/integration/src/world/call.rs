@@ -10,6 +10,8 @@ pub enum Call {
     JoinOrLeave(usize),
     /// Begin an iteration if idle, else end it.
     BeginOrEnd(usize),
+    /// Go to the host if here, else ask to come back.
+    SuspendOrResume(usize),
     /// Allocate.
     Alloc {
         /// Who.

@@ -32,6 +32,7 @@ impl Inner {
             self.device.advance_to(now.saturating_add(Ticks::millis(60_000)));
             self.pool.poll().unwrap();
         };
+        self.all_come_back(settle);
         let one = Request::new(REGION, Lifetime::Iteration);
         for job in &jobs {
             settle();

@@ -20,6 +20,7 @@ mod call;
 mod end;
 mod routine;
 mod step;
+mod suspend;
 
 pub use call::Call;
 
@@ -169,6 +170,7 @@ impl Inner {
         match *call {
             Call::JoinOrLeave(job) => self.join_or_leave(job),
             Call::BeginOrEnd(job) => self.begin_or_end(job),
+            Call::SuspendOrResume(job) => self.suspend_or_resume(job),
             Call::Alloc { job, kib, align, lifetime } => {
                 self.alloc(job, kib, align, lifetime);
             }

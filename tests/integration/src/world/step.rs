@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, Request, Ticks, UseError,
+    AllocError, Begin, BeginError, Block, Bytes, Device, FreeError, Job, Lifetime, Request, Ticks,
+    UseError,
 };
 use zico_mock::{Access, Claim, FaultyError, MockDevice, MockStream, Utilisation};
 
@@ -18,14 +19,16 @@ use crate::between::BetweenError;
 pub(super) struct Tenant {
     pub(super) job: Arc<Job<Dev>>,
     /// Its number in the order of joining.
-    stay: u64,
+    pub(super) stay: u64,
     pub(super) stream: MockStream,
     running: bool,
     /// A thread of it begins or ends an iteration.
     turning: bool,
     /// Another stream, for some of its work.
     pub(super) side: MockStream,
-    live: Vec<Live>,
+    pub(super) live: Vec<Live>,
+    /// It goes to the host, is there, or comes back.
+    pub(super) away: bool,
     /// It stays idle for this number of calls.
     pub(super) idle: u8,
     /// The next step of its routine, and what those before have allocated, now and the time before.
@@ -34,11 +37,14 @@ pub(super) struct Tenant {
     last: [Option<Block>; STEPS],
 }
 
-struct Live {
-    block: Block,
-    claim: Claim,
+pub(super) struct Live {
+    pub(super) block: Block,
+    /// None while the job goes to the host, is there, or comes back.
+    pub(super) claim: Option<Claim>,
     /// The other stream's work uses it.
-    elsewhere: bool,
+    pub(super) elsewhere: bool,
+    /// It had contents when its job went to the host.
+    pub(super) written: bool,
 }
 
 impl Tenant {
@@ -58,13 +64,14 @@ impl Tenant {
             assert_eq!(counter.current.checked_add(counter.freed), Some(counter.allocated));
             assert!(counter.peak >= counter.current);
         }
-        assert!(held.total().value() - held.draining.value() >= live, "a live block is leased");
+        let leased = held.total().value() - held.draining.value();
+        assert!(self.away || leased >= live, "a live block is leased");
     }
 }
 
 impl Inner {
     /// The job and which time it has joined, unless it is to do nothing.
-    fn active(&self, i: usize) -> Option<(Arc<Job<Dev>>, u64)> {
+    pub(super) fn active(&self, i: usize) -> Option<(Arc<Job<Dev>>, u64)> {
         let mut state = self.state();
         let tenant = state.tenant(i)?;
         if tenant.idle > 0 {
@@ -103,6 +110,7 @@ impl Inner {
                     turning: false,
                     side: self.device.add_stream(),
                     live: Vec::new(),
+                    away: false,
                     idle: 0,
                     step: 0,
                     routine: [None; STEPS],
@@ -176,7 +184,7 @@ impl Inner {
             job.end().unwrap();
             assert!(job.end().is_err(), "an iteration ends once");
             false
-        } else if let Ok(Begin::Started) = job.begin(None) {
+        } else if let Ok(Begin::Started) = self.begin(i, stay, &job) {
             assert!(job.begin(None).is_err(), "an iteration begins once");
             true
         } else {
@@ -185,6 +193,14 @@ impl Inner {
         if let Some(tenant) = self.state().tenant(i).filter(|tenant| tenant.stay == stay) {
             (tenant.running, tenant.turning) = (runs, false);
         }
+    }
+
+    fn begin(&self, i: usize, stay: u64, job: &Job<Dev>) -> Result<Begin, BeginError> {
+        let begun = job.begin(None);
+        if begun == Err(BeginError::Suspended) {
+            self.is_away(i, stay);
+        }
+        begun
     }
 
     pub(super) fn alloc(
@@ -226,6 +242,7 @@ impl Inner {
             }
             Err(AllocError::Invalid { .. }) => assert!(align > REGION),
             Err(AllocError::Device(error)) => Self::is_made_up(&error),
+            Err(AllocError::Suspended) => self.is_away(i, stay),
             Err(other) => panic!("{other}"),
         }
         None
@@ -237,8 +254,9 @@ impl Inner {
         match state.tenant(i).filter(|tenant| tenant.stay == stay) {
             Some(tenant) => {
                 let (owner, address) = (i.try_into().unwrap(), block.address());
-                let claim = self.device.own(tenant.stream, owner, address, block.bytes()).unwrap();
-                tenant.live.push(Live { block, claim, elsewhere: false });
+                let own = || self.device.own(tenant.stream, owner, address, block.bytes()).unwrap();
+                let claim = (!tenant.away).then(own);
+                tenant.live.push(Live { block, claim, elsewhere: false, written: false });
             }
             None => {
                 drop(state);
@@ -248,13 +266,13 @@ impl Inner {
     }
 
     /// An error of the device is one that was injected, or of a stream that takes no events.
-    fn is_made_up(error: &DevError) {
+    pub(super) fn is_made_up(error: &DevError) {
         let injected = matches!(error, BetweenError::Device(FaultyError::Injected { .. }));
         assert!(injected || matches!(error, BetweenError::NoEvents(_)), "{error}");
     }
 
     pub(super) fn absurd(&self, i: usize, what: u8) {
-        let Some((job, _)) = self.active(i) else { return };
+        let Some((job, stay)) = self.active(i) else { return };
         let status = self.pool.budget_status();
         let most = status.target.saturating_add(status.pending).value();
         let (bytes, align) = match what % 10 {
@@ -274,6 +292,7 @@ impl Inner {
         let request = Request::new(Bytes::new(bytes), lifetime).aligned(Bytes::new(align));
         match job.alloc(request) {
             Err(AllocError::Device(error)) => Self::is_made_up(&error),
+            Err(AllocError::Suspended) => self.is_away(i, stay),
             Err(AllocError::Busy(_)) if !self.is_alone(fired) => {}
             Err(
                 AllocError::OutOfMemory(_)
@@ -330,6 +349,9 @@ impl Inner {
         let mut state = self.state();
         let Some(tenant) = state.tenant(i).filter(|tenant| tenant.stay == stay) else { return };
         let Some(live) = tenant.live.iter_mut().find(|live| live.block == block) else { return };
+        if live.claim.is_none() {
+            return;
+        }
         live.elsewhere = true;
         // The block's contents come from the job's own stream.
         let ready = self.device.record(own).unwrap();
@@ -342,10 +364,11 @@ impl Inner {
 }
 
 /// The claim on a block ends: after the job's own work, and after that of the other stream.
-fn disown(device: &MockDevice, (own, side): (MockStream, MockStream), live: Live) {
+pub(super) fn disown(device: &MockDevice, (own, side): (MockStream, MockStream), live: Live) {
+    let Some(claim) = live.claim else { return };
     if live.elsewhere {
         let passed = device.record(own).unwrap();
         device.order_after(side, &passed).unwrap();
     }
-    device.disown(if live.elsewhere { side } else { own }, live.claim).unwrap();
+    device.disown(if live.elsewhere { side } else { own }, claim).unwrap();
 }

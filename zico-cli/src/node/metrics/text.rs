@@ -44,8 +44,14 @@ const JOB_STRANDED: Metric =
 const JOB_ITERATIONS: Metric =
     ("zico_job_iterations_total", "counter", "Iterations that have ended");
 
-const ACTIVITIES: [Activity; 5] =
-    [Activity::Idle, Activity::Waiting, Activity::Running, Activity::Stalled, Activity::Left];
+const ACTIVITIES: [Activity; 6] = [
+    Activity::Idle,
+    Activity::Waiting,
+    Activity::Running,
+    Activity::Stalled,
+    Activity::Suspended,
+    Activity::Left,
+];
 
 /// The books of a moment.
 pub(super) fn text(books: &Books) -> String {

@@ -83,7 +83,8 @@ impl View<'_> {
             1 => "1 job".to_owned(),
             jobs => format!("{jobs} jobs"),
         }];
-        for does in [Activity::Running, Activity::Waiting, Activity::Stalled, Activity::Left] {
+        use Activity::{Left, Running, Stalled, Suspended, Waiting};
+        for does in [Running, Waiting, Stalled, Suspended, Left] {
             if count(does) > 0 {
                 parts.push(format!("{} {}", count(does), word(does)));
             }
@@ -131,7 +132,7 @@ impl View<'_> {
             Activity::Running => Color::Green,
             Activity::Waiting => Color::Yellow,
             Activity::Stalled => Color::Red,
-            Activity::Idle | Activity::Left => Color::Reset,
+            Activity::Idle | Activity::Suspended | Activity::Left => Color::Reset,
         };
         Row::new([
             Span::raw(short(&line(&job.name), name.into())),

@@ -65,8 +65,8 @@ impl Account {
     /// The same without what is reserved, where its iteration may still come to hold so much.
     fn kept_without_reserve(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
         match self.phase {
-            Phase::Idle => self.first_wave.base(self.leased_total()),
-            Phase::Waiting(_) => self.leased_total(),
+            Phase::Idle => self.first_wave.base(self.holds()),
+            Phase::Waiting(_) => self.holds(),
             Phase::Admitted | Phase::Running(_) => {
                 let persistent = self.persistent().saturating_add(self.grows());
                 persistent.saturating_add(self.stays(ahead))
@@ -84,6 +84,9 @@ impl Account {
     pub(in crate::ledger) fn kept_without_floor(&self) -> u32 {
         if self.gone {
             return 0;
+        }
+        if self.away.is_absent() {
+            return self.leased_total();
         }
         let persists = self.persistent().saturating_sub(self.first_wave.guessed());
         let for_good = persists.saturating_sub(self.lately_grown());
@@ -117,7 +120,7 @@ impl Account {
             false => 0,
         };
         let then_kept = held.saturating_add(stays).max(floor);
-        let reserved = self.leased_total().saturating_add(asked.regions).max(then_kept);
+        let reserved = self.holds().saturating_add(asked.regions).max(then_kept);
         Stake {
             job,
             kept,
@@ -147,6 +150,8 @@ impl Account {
         match self.phase {
             // It is about to give up all of that.
             _ if self.gone => self.leased_total() > 0,
+            // What it has is on its way.
+            _ if self.away.is_moving() => !self.is_still(),
             Phase::Admitted => true,
             Phase::Running(_) => !self.is_denied_at(epoch),
             Phase::Waiting(_) => false,

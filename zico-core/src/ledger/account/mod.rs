@@ -1,5 +1,6 @@
 //! What the pool keeps of one job: what is charged to it, its iteration, its profile, its fences.
 
+mod away;
 mod claim;
 mod growth;
 mod waits;
@@ -24,6 +25,7 @@ use crate::types::tuning::CARRIED_PART;
 use crate::types::units::{Bytes, Progress, Regions, Ticks};
 use crate::types::zone::Zone;
 
+use away::Away;
 pub(super) use claim::{Blame, Stake};
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
@@ -40,6 +42,8 @@ pub(crate) struct Account {
     pub(super) pulse: Arc<Pulse>,
     /// Regions in them.
     pub(super) leased: [u32; Zone::COUNT],
+    /// What it has on the host.
+    pub(super) away: Away,
     /// Regions given up whose fence has not completed.
     pub(super) draining: u32,
     /// The batch that regions given up now belong to; the first is 1.
@@ -99,6 +103,7 @@ impl Account {
             pages: Default::default(),
             pulse,
             leased: [0; Zone::COUNT],
+            away: Away::default(),
             draining: 0,
             batch: 1,
             completed: 0,
@@ -158,17 +163,23 @@ impl Account {
         Stats { reserved, ..Stats::default() }
     }
 
+    /// Regions of what persists that nobody else can have now.
     pub(super) fn persistent(&self) -> u32 {
-        self.leased[Zone::Persistent.index()]
+        self.leased[Zone::Persistent.index()] + self.away.reserved_of(Zone::Persistent)
+    }
+
+    /// The same with what of it is on the host.
+    fn all_persistent(&self) -> u32 {
+        self.leased[Zone::Persistent.index()] + self.away.regions_of(Zone::Persistent)
     }
 
     fn settled(&self) -> i64 {
-        i64::from(self.persistent()) - self.shifted
+        i64::from(self.all_persistent()) - self.shifted
     }
 
     /// The most that an iteration of the job is known to take, what persists included.
     pub(super) fn largest(&self) -> Option<u32> {
-        self.predictor.largest(self.persistent(), self.settled())
+        self.predictor.largest(self.all_persistent(), self.settled())
     }
 
     /// What its next iteration takes for sure, what persists included, if that is known.
@@ -176,9 +187,14 @@ impl Account {
         self.predictor.surely(self.settled())
     }
 
-    /// Leased regions that are not persistent.
+    /// Regions that nobody else can have now, of what does not persist.
     pub(super) fn ephemeral(&self) -> u32 {
-        self.leased_total() - self.persistent()
+        self.holds() - self.persistent()
+    }
+
+    /// Regions that nobody else can have now: what is leased, and what is on its way.
+    pub(super) fn holds(&self) -> u32 {
+        self.leased_total() + self.away.reserved()
     }
 
     pub(super) fn leased_total(&self) -> u32 {
@@ -199,6 +215,7 @@ impl Account {
     pub(super) fn activity(&self) -> Activity {
         match self.phase {
             _ if self.gone => Activity::Left,
+            _ if !self.away.is_empty() => Activity::Suspended,
             Phase::Idle => Activity::Idle,
             Phase::Waiting(_) => Activity::Waiting,
             Phase::Running(_) if self.is_stalled() => Activity::Stalled,

@@ -30,6 +30,7 @@ impl Account {
             self.resume(now);
         }
         let waited_for = match self.phase {
+            _ if self.away.is_moving() => true,
             Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
             Phase::Admitted => true,
             Phase::Running(_) => self.stall.is_some_and(|stall| stall.bypassed.is_overdue()),
@@ -43,6 +44,11 @@ impl Account {
         self.seen = Some((progress, since));
         let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
         let was_open = self.first_wave.is_open();
+        if self.away.is_moving() {
+            // It can ask again, if it still wants to come back.
+            let gives_up = self.still && self.away.give_up_return();
+            return gives_up || asks_again;
+        }
         if matches!(self.phase, Phase::Admitted) {
             if self.still {
                 // It can ask again, if it still wants to.

@@ -30,6 +30,7 @@ mod quota;
 mod refusals;
 mod reports;
 mod retiring;
+mod tickets;
 mod users;
 
 /// A page.

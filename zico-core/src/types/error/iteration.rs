@@ -33,6 +33,8 @@ pub enum BeginError {
     },
     /// The job is in an iteration already.
     AlreadyRunning,
+    /// The job's memory is on the host: it has to [come back](crate::Job::resume) first.
+    Suspended,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
     /// The broker cannot do its part.
@@ -51,6 +53,7 @@ impl fmt::Display for BeginError {
                 write!(f, "{job} needs {peak} at its peak and may hold no more than {cap}")
             }
             Self::AlreadyRunning => f.write_str("the job is in an iteration already"),
+            Self::Suspended => f.write_str("the job is suspended: it has to be resumed first"),
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Broker(error) => error.fmt(f),
         }

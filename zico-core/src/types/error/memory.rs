@@ -31,6 +31,8 @@ pub struct Shortage {
     pub other_jobs: u32,
     /// What has been given up and waits for the device to pass it.
     pub draining: Bytes,
+    /// What is on the host and has a right to come back: nobody else can have that for good.
+    pub suspended: Bytes,
     /// What is nobody's. It may be refused all the same where granting it could leave all jobs
     /// waiting for each other.
     pub free: Bytes,
@@ -54,7 +56,11 @@ impl fmt::Display for Shortage {
             if self.other_jobs == 1 { "job" } else { "jobs" },
             self.draining,
             self.free,
-        )
+        )?;
+        if self.suspended.is_zero() {
+            return Ok(());
+        }
+        write!(f, ", {} to come back from the host", self.suspended)
     }
 }
 
@@ -141,6 +147,8 @@ pub enum AllocError<E> {
         /// The length of the range.
         range: Bytes,
     },
+    /// The job's memory is on the host: it has to [come back](crate::Job::resume) first.
+    Suspended,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
     /// The device refused. Nothing has changed; the call can be repeated.
@@ -170,6 +178,7 @@ impl<E: fmt::Display> fmt::Display for AllocError<E> {
             Self::OutOfAddresses { bytes, range } => {
                 write!(f, "no place for {bytes} in a range of {range}")
             }
+            Self::Suspended => f.write_str("the job is suspended: it has to be resumed first"),
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
             Self::Broker(error) => error.fmt(f),

@@ -1,0 +1,88 @@
+//! Jobs that go to the host and come back.
+
+use std::sync::Arc;
+
+use zico_core::{Device as _, Resume, SuspendError};
+use zico_mock::Access;
+
+use super::run::{Actor, Dev, Done, Live, Run};
+use crate::handle::Handle;
+
+impl Run<'_> {
+    pub(super) fn suspend(&mut self, who: usize, job: &Arc<Handle<Dev>>) -> Done {
+        self.let_go(who);
+        let suspended = job.suspend();
+        self.note(|| format!("job {who} is suspended: {suspended:?}"));
+        match suspended {
+            Ok(bytes) if !bytes.is_zero() => return Done::Yes,
+            Ok(_) => {}
+            Err(SuspendError::Device(_)) if self.actors[who].mute.is_some() => {
+                self.have_again(who);
+                return Done::Later;
+            }
+            // Nothing is lost: it stays.
+            Err(SuspendError::NoTicket(_)) if !self.setup.enough => {}
+            Err(error) => return Done::Told(error.to_string()),
+        }
+        self.have_again(who);
+        Done::Yes
+    }
+
+    pub(super) fn resume(&mut self, who: usize, job: &Arc<Handle<Dev>>, generation: u32) -> Done {
+        let resumed = job.resume();
+        self.note(|| format!("job {who} is resumed: {resumed:?}"));
+        match resumed {
+            Ok(Resume::Done) => {
+                self.have_again(who);
+                Done::Yes
+            }
+            Ok(Resume::Wait) => Done::Wait(generation, "it may not come back yet".to_owned()),
+            Err(_) if self.actors[who].mute.is_some() => Done::Later,
+            Err(error) => Done::Told(error.to_string()),
+        }
+    }
+
+    /// Gives up the claims on a job's blocks, which have in them what tells them by.
+    fn let_go(&mut self, who: usize) {
+        let actor = &mut self.actors[who];
+        let (stream, side) = (actor.stream, actor.side);
+        let mut gone = Vec::new();
+        for live in actor.slots.iter_mut().flatten().chain(&mut actor.given) {
+            let access = access(who, live);
+            self.device.write(stream, access, access.addr.value()).unwrap();
+            gone.push((core::mem::take(&mut live.elsewhere), live.claim.take()));
+        }
+        gone.into_iter().for_each(|(elsewhere, claim)| self.disown(who, elsewhere, claim));
+        // If it stays, its own work comes after what the other stream did with the blocks.
+        let passed = self.device.record(side).unwrap();
+        self.device.order_after(stream, &passed).unwrap();
+    }
+
+    /// A job's blocks are where they were, and have in them what they had.
+    fn have_again(&mut self, who: usize) {
+        let Actor { stream, slots, given, .. } = &mut self.actors[who];
+        let lives = slots.iter_mut().flatten().chain(given);
+        for live in lives.filter(|live| live.claim.is_none()) {
+            let access = access(who, live);
+            let Access { owner, addr, len } = access;
+            live.claim = Some(self.device.own(*stream, owner, addr, len).unwrap());
+            self.device.expect(*stream, access, addr.value()).unwrap();
+        }
+    }
+
+    /// A job on the host waits for what others hold between iterations beside what they keep. It is
+    /// not told, since they may free it; here they never do, and it goes.
+    pub(super) fn waits_in_vain(&self, who: usize) -> bool {
+        let waits = self.pool.waits();
+        let own = self.actors[who].job.as_ref().map(|job| job.id());
+        let held = |waiting: &zico_core::Waiting| {
+            matches!(waiting.awaited, zico_core::Awaited::Return(_)) && !waiting.blockers.is_empty()
+        };
+        !self.setup.enough && waits.iter().any(|one| Some(one.id) == own && held(one))
+    }
+}
+
+fn access(who: usize, live: &Live) -> Access {
+    let (addr, len) = (live.block.address(), live.block.bytes());
+    Access { owner: who.try_into().unwrap(), addr, len }
+}

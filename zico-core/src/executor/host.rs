@@ -1,0 +1,70 @@
+//! Gives memory of the host back when the device has passed the copies that use it.
+
+use alloc::vec::Vec;
+
+use super::Shared;
+use super::handles::{HostCopy, UsedHost};
+use crate::types::JobKey;
+use crate::types::device::{Device, Passed};
+use crate::types::refused::Refused;
+
+impl<D: Device> Shared<D> {
+    /// These copies are needed no more once the device has passed what is enqueued on the stream.
+    pub(super) fn host_is_used(&self, stream: D::Stream, copies: Vec<HostCopy>) {
+        if copies.is_empty() {
+            return;
+        }
+        let memories = copies.into_iter().map(|copy| copy.memory).collect();
+        // What cannot be recorded now is tried again.
+        let event = self.device.record(stream).ok();
+        self.handles.lock().put_used_host([UsedHost { memories, stream, event }]);
+    }
+
+    /// What a job that leaves has on the host is of no use any more.
+    pub(super) fn drop_copies(&self, job: JobKey) {
+        let (copies, streams) = {
+            let mut handles = self.handles.lock();
+            (handles.take_copies(job), handles.streams(job))
+        };
+        if let Some((stream, _)) = streams {
+            self.host_is_used(stream, copies);
+        }
+    }
+
+    /// Frees what the device has passed. What the host refuses to take is tried again.
+    pub(super) fn free_used_host(&self) -> Result<(), D::Error> {
+        let used = self.handles.lock().take_used_host();
+        let (mut left, mut result) = (Vec::new(), Ok(()));
+        for mut some in used {
+            match self.is_passed(&mut some) {
+                Ok(true) => result = result.and(self.free_host(&mut some)),
+                Ok(false) => {}
+                Err(error) => result = result.and(Err(error)),
+            }
+            left.extend(Some(some).filter(|some| !some.memories.is_empty()));
+        }
+        self.handles.lock().put_used_host(left);
+        result
+    }
+
+    fn is_passed(&self, used: &mut UsedHost<D>) -> Result<bool, D::Error> {
+        let event = match used.event.take() {
+            Some(event) => event,
+            None => self.device.record(used.stream)?,
+        };
+        let passed = self.device.query(&event);
+        used.event = Some(event);
+        Ok(passed? == Passed::Yes)
+    }
+
+    fn free_host(&self, used: &mut UsedHost<D>) -> Result<(), D::Error> {
+        let Some(tier) = self.device.host() else { return Ok(()) };
+        while let Some(memory) = used.memories.pop() {
+            if let Err(Refused { resource, error }) = tier.free(memory) {
+                used.memories.push(resource);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Takes a job's memory to the host and brings it back, region by region.
+//!
+//! Suspending is giving up all pages, but for the copies before the fence; resuming is leasing them
+//! again, with copies after. The heap is left as it is meanwhile: nothing is placed in it. Whoever
+//! moves a job counts as a thread of it that leases: another one that makes it leave meanwhile
+//! leaves the rest to this one.
+
+use alloc::vec::Vec;
+
+use super::Shared;
+use super::handles::HostCopy;
+use crate::heap::JobHeap;
+use crate::ledger::{AT_A_TIME, Done};
+use crate::types::JobKey;
+use crate::types::device::{Device, Host};
+use crate::types::error::{ResumeError, SuspendError};
+use crate::types::report::Resume;
+use crate::types::sync::Mutex;
+use crate::types::tuning::COPIED_AT_A_TIME;
+use crate::types::units::Bytes;
+use crate::types::zone::Zone;
+
+/// What a job takes to the host.
+struct Sent<S> {
+    /// In the order of their places.
+    pages: Vec<(Zone, u64)>,
+    /// Other streams that use them.
+    streams: Vec<S>,
+}
+
+impl<D: Device> Shared<D> {
+    /// Takes all that a job has to the host. How much that is.
+    pub(crate) fn suspend(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> Result<Bytes, SuspendError<D::Error>> {
+        let tier = self.device.host().filter(|_| self.remote().is_none());
+        let tier = tier.ok_or(SuspendError::Unsupported)?;
+        let Sent { pages: sent, streams } = self.send(job, heap)?;
+        let (mut copies, mut result) = (Vec::new(), Ok(()));
+        if !sent.is_empty() {
+            result = self.order_after(stream, streams);
+            result = result.and_then(|()| self.copy_out(job, stream, tier, &sent, &mut copies));
+        }
+        let now = self.device.now();
+        let is_gone = result.is_ok() && !sent.is_empty();
+        if is_gone {
+            self.handles.lock().put_copies(job, copies);
+            self.ledger(|ledger| ledger.gone(job, now));
+            // A failure leaves the batch open, which the next poll fences.
+            let _ = self.fence(job);
+        } else {
+            self.ledger(|ledger| ledger.stay(job, &sent, now));
+            self.host_is_used(stream, copies);
+        }
+        if !self.moved(job, heap, !is_gone) {
+            return Err(SuspendError::Left);
+        }
+        result.map_err(SuspendError::Device)?;
+        Ok(self.length(sent.len()))
+    }
+
+    /// From here on nothing is placed in the job's heap. Its pages, which drain and are not fenced,
+    /// and the other streams that use them.
+    fn send(
+        &self,
+        job: JobKey,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> Result<Sent<D::Stream>, SuspendError<D::Error>> {
+        let mut locked = heap.lock();
+        match () {
+            () if locked.closed => return Err(SuspendError::Left),
+            () if locked.is_away() => return Err(SuspendError::Suspended),
+            () if locked.is_inside() => return Err(SuspendError::InIteration),
+            () if locked.growing => {
+                locked.awaited = true;
+                return Err(SuspendError::Busy);
+            }
+            () => {}
+        }
+        self.quietly(|ledger| ledger.suspend(job)).ok_or(SuspendError::Unsupported)??;
+        let (mut pages, mut from) = (Vec::new(), Some((0, 0)));
+        while let Some(next) = from {
+            from = self.quietly(|ledger| ledger.send(job, next, &mut pages)).flatten();
+        }
+        locked.go_away();
+        locked.growing = true;
+        Ok(Sent { pages, streams: locked.streams() })
+    }
+
+    /// What is enqueued on a stream from now on comes after what others have enqueued so far.
+    fn order_after(&self, stream: D::Stream, others: Vec<D::Stream>) -> Result<(), D::Error> {
+        others.into_iter().try_for_each(|other| {
+            let event = self.device.record(other)?;
+            self.device.order_after(stream, &event)
+        })
+    }
+
+    /// Enqueues the copies of pages to the host.
+    fn copy_out(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        tier: Host<'_, D>,
+        sent: &[(Zone, u64)],
+        copies: &mut Vec<HostCopy>,
+    ) -> Result<(), D::Error> {
+        let most = usize::try_from(COPIED_AT_A_TIME.value() / self.region.value().max(1));
+        let most = most.unwrap_or(usize::MAX).max(1);
+        let runs = sent.chunk_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1);
+        for run in runs.flat_map(|run| run.chunks(most)) {
+            let (zone, first) = run[0];
+            let Some(range) = self.handles.lock().range(job, zone) else { continue };
+            let memory = tier.allocate(self.length(run.len()))?;
+            let copied = tier.copy_out(stream, &range, self.offset(first), &memory);
+            copies.push(HostCopy { zone, pages: first..first + run.len() as u64, memory });
+            copied?;
+        }
+        Ok(())
+    }
+
+    /// Brings all back that a job has on the host, as soon as there is room for it.
+    pub(crate) fn resume(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> Result<Resume, ResumeError<D::Error>> {
+        {
+            let mut locked = heap.lock();
+            match () {
+                () if locked.closed => return Err(ResumeError::Left),
+                () if !locked.is_away() => return Ok(Resume::Done),
+                () if locked.growing => {
+                    locked.awaited = true;
+                    return Ok(Resume::Wait);
+                }
+                () => locked.growing = true,
+            }
+        }
+        let mut used = Vec::new();
+        let result = self.bring_back(job, stream, &mut used);
+        self.host_is_used(stream, used);
+        if !self.moved(job, heap, matches!(result, Ok(Resume::Done))) {
+            return Err(ResumeError::Left);
+        }
+        result
+    }
+
+    fn bring_back(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        used: &mut Vec<HostCopy>,
+    ) -> Result<Resume, ResumeError<D::Error>> {
+        let may = self.ledger(|ledger| ledger.ask_to_return(job));
+        if !matches!(may, Some(Ok(true))) {
+            return Ok(Resume::Wait);
+        }
+        self.reap(job).map_err(ResumeError::Device)?;
+        let mut tried = false;
+        while let Some(copy) = { self.handles.lock().take_copy(job) } {
+            let back = self.copy_in(job, stream, &copy);
+            if matches!(back, Ok(true)) {
+                used.push(copy);
+                continue;
+            }
+            self.handles.lock().put_copies(job, [copy]);
+            if back.map_err(ResumeError::Device)? || tried {
+                return Ok(Resume::Wait);
+            }
+            // What others have given up may be free by now.
+            tried = true;
+            let _ = self.reclaim(Some(job));
+        }
+        let now = self.device.now();
+        self.ledger(|ledger| ledger.is_back(job, now));
+        Ok(Resume::Done)
+    }
+
+    /// Leases the pages of a copy again and enqueues the copy to them. Not if there are no regions
+    /// for them yet.
+    fn copy_in(&self, job: JobKey, stream: D::Stream, copy: &HostCopy) -> Result<bool, D::Error> {
+        let HostCopy { zone, ref pages, ref memory } = *copy;
+        let (tier, now) = (self.device.host(), self.device.now());
+        let pages: Vec<u64> = pages.clone().collect();
+        let order = self.ledger(|ledger| ledger.lease_back(job, zone, &pages, now)).flatten();
+        let (Some(order), Some(tier)) = (order, tier) else { return Ok(false) };
+        if !order.is_empty() {
+            let mut done = Done::default();
+            let worked = self.work(job, zone, &order, &mut done);
+            self.settle(job, zone, &order, &done);
+            worked?;
+        }
+        let range = self.handles.lock().range(job, zone);
+        let copied = match range {
+            Some(range) => tier.copy_in(stream, &range, self.offset(copy.pages.start), memory),
+            None => Ok(()),
+        };
+        if copied.is_err() {
+            self.ledger(|ledger| ledger.send_again(job, zone, &pages, now));
+        }
+        copied.map(|()| true)
+    }
+
+    /// A move of a job is over, and it is `here` again or not. Whether it has not been made to
+    /// leave meanwhile.
+    fn moved(&self, job: JobKey, heap: &Mutex<JobHeap<D>>, here: bool) -> bool {
+        let mut locked = heap.lock();
+        locked.growing = false;
+        let awaited = core::mem::take(&mut locked.awaited);
+        let closed = locked.closed;
+        let emptied = if here && !closed { locked.return_from_away() } else { Vec::new() };
+        // Before another thread of the job can ask for these very pages.
+        for (zone, pages) in &emptied {
+            let mut pages = pages.clone().peekable();
+            while pages.peek().is_some() {
+                let some = pages.by_ref().take(AT_A_TIME);
+                self.quietly(|ledger| ledger.give_back(job, *zone, some));
+            }
+        }
+        drop(locked);
+        for (zone, _) in emptied {
+            let now = self.device.now();
+            self.ledger(|ledger| ledger.note_given(job, zone, now));
+        }
+        if closed {
+            self.finish_leaving(job, heap);
+        }
+        if awaited {
+            self.changed();
+        }
+        !closed
+    }
+}

@@ -1,0 +1,91 @@
+//! A job's way to the host and back.
+
+use super::wait::Place;
+use super::{Changed, Job};
+use crate::types::device::Device;
+use crate::types::error::{ResumeError, SuspendError};
+use crate::types::report::Resume;
+use crate::types::sync::Ordering;
+use crate::types::units::Bytes;
+
+impl<D: Device> Job<D> {
+    /// Takes all memory of the job, which is between iterations, to the host: others may use its
+    /// room meanwhile. How much that is.
+    ///
+    /// Copies are enqueued on the job's stream, after all work that uses its blocks so far; others
+    /// get the memory when the device has passed them. The addresses stay the job's. With it comes
+    /// a *return ticket*: what the others keep between their iterations, what persists and what is
+    /// reserved never comes to so much that the job could not [come back](Self::resume).
+    ///
+    /// Until it is back nothing can be allocated and no iteration begun; blocks can be freed. A job
+    /// that holds nothing has nothing to take anywhere, and is not suspended.
+    ///
+    /// After "sleep" of serving engines and `torch_memory_saver`, and suspend-resume of Gandiva
+    /// (Xiao et al., OSDI 2018). O(pages): the pool's lock for at most 1024 of them at a time, and
+    /// copies of up to 64 MiB.
+    ///
+    /// # Errors
+    /// If an iteration runs or has been asked for, a ticket cannot be had, the device has no
+    /// [host tier](crate::HostTier) or refuses, or the pool's books are at a broker. Nothing has
+    /// changed then.
+    ///
+    /// ```
+    /// use zico_core::{Bytes, Lifetime, Pool, PoolConfig, Request, Resume};
+    /// use zico_mock::{MockConfig, MockDevice};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
+    /// let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)))?;
+    /// let job = pool.join("serving", device.add_stream())?;
+    /// let weights = job.alloc(Request::new(Bytes::mib(40), Lifetime::Persistent))?;
+    ///
+    /// assert_eq!(job.suspend()?, Bytes::mib(40));
+    /// device.run_until_idle();
+    /// pool.poll()?;
+    /// assert_eq!(job.held().total(), Bytes::ZERO);
+    ///
+    /// assert_eq!(job.resume()?, Resume::Done);
+    /// job.free(weights)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn suspend(&self) -> Result<Bytes, SuspendError<D::Error>> {
+        // What other streams have passed is not taken anywhere.
+        self.unpark(true);
+        self.shared.suspend(self.key, self.stream, &self.heap)
+    }
+
+    /// Brings a suspended job back: all its memory, at its addresses, as it was. If the answer is
+    /// to wait, ask again whenever [`Pool::generation`](crate::Pool::generation) has changed; the
+    /// place in the queue is kept. [`withdraw`](Self::withdraw) gives it up.
+    ///
+    /// It waits as an iteration does that needs so much: for iterations that run to end, and for
+    /// jobs between iterations to free what they do not keep. [`Pool::waits`](crate::Pool::waits)
+    /// says which. Then it has its room before all others, and waits only for the device to pass
+    /// what they have given up.
+    ///
+    /// Work on the job's stream finds the contents. Other streams have to be ordered after it, as
+    /// after any work that they depend on. A job that is not suspended is back already.
+    ///
+    /// # Errors
+    /// If the job has left, or the device refuses: nothing is lost, and the call can be repeated.
+    pub fn resume(&self) -> Result<Resume, ResumeError<D::Error>> {
+        self.shared.resume(self.key, self.stream, &self.heap)
+    }
+
+    /// Brings a suspended job back as soon as there is room for it. Dropping the future while it
+    /// waits gives up the place in the queue.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume).
+    pub async fn resume_async(&self) -> Result<(), ResumeError<D::Error>> {
+        let _place = Place(self);
+        loop {
+            let seen = self.shared.generation.load(Ordering::Acquire);
+            if self.resume()? == Resume::Done {
+                return Ok(());
+            }
+            Changed::new(&self.shared, seen).await;
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Return tickets: a job whose memory is on the host has a right to come back.
+//!
+//! What a job has on the host takes nothing of the budget: iterations of others may use its room.
+//! But all of them together can never keep so much that it could not come back. That is the
+//! ledger's invariant: what every job keeps for good, and what is to come back, fit in the budget
+//! side by side. Whatever would break it is refused at once: a suspension, memory that stays, a
+//! floor, a lower budget.
+//!
+//! A job that asks to come back joins those that wait to start an iteration, and is treated as one
+//! of them. From when it may come its room is its own, as if it were leased: the banker's test has
+//! found that the iterations that run can finish beside it. So it waits for iterations to end, and
+//! for those who hold between iterations what they do not keep; it never waits for room that
+//! somebody has taken for good.
+
+use alloc::vec::Vec;
+
+use super::account::Account;
+use super::admission::rest;
+use super::fairness::Bypasses;
+use super::lease::{Denied, WorkOrder};
+use super::queue::Obstacle;
+use super::region::{Place, State};
+use super::run::Phase;
+use super::{AT_A_TIME, Ledger};
+use crate::types::JobKey;
+use crate::types::error::{NoTicket, Refusal};
+use crate::types::units::{Bytes, Ticks};
+use crate::types::want::{Growth, Told, Want};
+use crate::types::zone::Zone;
+
+impl Ledger {
+    /// A job between iterations begins to go to the host, if it can have a ticket. Its pages are
+    /// taken by [`send`](Self::send). No fence is recorded for what it gives up before it
+    /// [has gone](Self::gone): the copies come first.
+    pub(crate) fn suspend(&mut self, job: JobKey) -> Result<(), Refusal> {
+        let account = self.accounts.get(&job).filter(|account| !account.gone);
+        let account = account.ok_or(Refusal::Left)?;
+        if !matches!(account.phase, Phase::Idle) {
+            return Err(Refusal::InIteration);
+        }
+        let own = account.leased_total().max(account.terms.floor);
+        let others = self.stays_but(Some(job));
+        if own.saturating_add(others) > self.target {
+            let bytes = |regions: u32| self.bytes(regions.into());
+            return Err(Refusal::NoTicket(NoTicket {
+                job: account.name.clone(),
+                held: bytes(own),
+                kept_by_others: bytes(others),
+                budget: self.budget(),
+            }));
+        }
+        let Some(account) = self.accounts.get_mut(&job) else { return Err(Refusal::Left) };
+        account.away.go();
+        account.has_moved();
+        account.stall = None;
+        // All that it has is to come back: none of it is a guess any more.
+        account.first_wave.lapse();
+        Ok(())
+    }
+
+    /// Takes some pages of a job that goes, those from one on. Where to go on, if there are more.
+    pub(crate) fn send(
+        &mut self,
+        job: JobKey,
+        from: (usize, u64),
+        sent: &mut Vec<(Zone, u64)>,
+    ) -> Option<(usize, u64)> {
+        let (mut zone, mut page) = from;
+        for _ in 0..AT_A_TIME {
+            let (which, account) = (*Zone::ALL.get(zone)?, self.accounts.get_mut(&job)?);
+            if page >= account.pages[zone].len() {
+                (zone, page) = (zone + 1, 0);
+                continue;
+            }
+            if self.send_page(Place { job, zone: which, page }) {
+                sent.push((which, page));
+            }
+            page += 1;
+        }
+        Some((zone, page))
+    }
+
+    /// The contents of a page are to be on the host, and its region drains. Whether it was leased.
+    fn send_page(&mut self, place: Place) -> bool {
+        let Some(account) = self.accounts.get_mut(&place.job) else { return false };
+        let moment = account.moment();
+        let was_leased = Self::drain(&mut self.regions, account, place, moment);
+        if was_leased {
+            account.away.add(place.zone, 1);
+            self.away += 1;
+        }
+        was_leased
+    }
+
+    /// The copies could not be made: these pages are leased as they were. Nothing has been fenced
+    /// since they were sent, so their regions drain still.
+    pub(crate) fn stay(&mut self, job: JobKey, pages: &[(Zone, u64)], now: Ticks) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let moment = account.moment();
+        for &(zone, page) in pages {
+            let place = Place { job, zone, page };
+            let region = account.pages[zone.index()].page(page).region;
+            let Some(region) = region else { continue };
+            if !matches!(self.regions[region].state, State::Draining { job: of, .. } if of == job) {
+                continue;
+            }
+            self.regions.set_state(region, State::Leased(place));
+            account.draining -= 1;
+            account.leased[zone.index()] += 1;
+            account.pages[zone.index()].set(page, |page| page.usage.begin(moment));
+            account.away.take(zone, 1);
+            self.away -= 1;
+        }
+        account.away.arrive();
+        account.note(now);
+        self.notify();
+        self.admit();
+    }
+
+    /// The copies have been enqueued: a fence frees the room of the job.
+    pub(crate) fn gone(&mut self, job: JobKey, now: Ticks) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        account.away.arrive();
+        account.has_moved();
+        account.note(now);
+        self.notify();
+        self.tighten();
+        self.admit();
+    }
+
+    /// A job on the host asks to come back, or asks again. Whether it may.
+    pub(crate) fn ask_to_return(&mut self, job: JobKey) -> Result<bool, Refusal> {
+        let account = self.accounts.get_mut(&job).filter(|account| !account.gone);
+        let account = account.ok_or(Refusal::Left)?;
+        if account.away.is_coming_back() || account.away.is_empty() {
+            account.has_moved();
+            return Ok(true);
+        }
+        if matches!(account.phase, Phase::Idle) {
+            account.bypassed = Bypasses::default();
+            self.set_phase(job, Phase::Waiting(None));
+            self.waiting.push_back(job);
+            self.told = None;
+            self.admit();
+        }
+        let may = self.accounts.get(&job).is_some_and(|account| account.away.is_coming_back());
+        if !may {
+            self.note_if_stuck();
+        }
+        Ok(may)
+    }
+
+    /// What keeps a job from coming back: room that others keep just now, or iterations that could
+    /// not all finish beside it.
+    pub(super) fn obstacle_to_return(&mut self, job: JobKey) -> Option<Obstacle> {
+        let own = self.accounts.get(&job)?;
+        let regions = own.away.regions();
+        let all = own.leased_total().saturating_add(regions).max(own.terms.floor);
+        let others =
+            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
+        let fits = |kept: u32| all.saturating_add(kept) <= self.target;
+        let kept = others().map(Account::kept).fold(0, u32::saturating_add);
+        let at_rest = others().map(rest).fold(0, u32::saturating_add);
+        let runs = others().any(Account::is_running);
+        let (fits, fits_at_rest) = (fits(kept), fits(at_rest));
+        let growth = Growth { regions, persists: true, told: true };
+        if fits && self.is_safe_with(Some((job, growth)), 0) {
+            return None;
+        }
+        Some(if runs && fits_at_rest { Obstacle::Running } else { Obstacle::Leftovers })
+    }
+
+    /// Regions for pages of a job that may come back. None if they cannot be had yet: the device
+    /// has to pass what others have given up, or others lose patience with it.
+    pub(crate) fn lease_back(
+        &mut self,
+        job: JobKey,
+        zone: Zone,
+        pages: &[u64],
+        now: Ticks,
+    ) -> Option<WorkOrder> {
+        let account = self.accounts.get_mut(&job)?;
+        if !account.away.is_coming_back() {
+            return None;
+        }
+        let (pages, asked, told) = (pages.to_vec(), Bytes::ZERO, Told::ByTheJob);
+        let want = Want { zone, pages, planned: false, asked, told };
+        let mut backings = core::mem::take(&mut self.backings);
+        let order = (self.choose(job, &want, &mut backings) == 0).then(|| {
+            let regions = u32::try_from(backings.len()).unwrap_or(u32::MAX);
+            self.returned(job, zone, regions);
+            self.grant(job, &want, &mut backings, now).returning()
+        });
+        self.backings = backings;
+        if order.is_none() {
+            self.refused_pinned |= self.pinned > 0;
+            // What others have given up is fenced.
+            self.accounts.get_mut(&job)?.denied = true;
+        }
+        order
+    }
+
+    /// So many regions of a zone are on the device again.
+    fn returned(&mut self, job: JobKey, zone: Zone, regions: u32) {
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.away.take(zone, regions);
+            self.away = self.away.saturating_sub(regions);
+        }
+    }
+
+    /// The device could not map regions that were leased for a job's return: they are away still.
+    pub(super) fn not_returned(&mut self, job: JobKey, zone: Zone, regions: usize) {
+        let regions = u32::try_from(regions).unwrap_or(u32::MAX);
+        if let Some(account) = self.accounts.get_mut(&job).filter(|account| !account.gone) {
+            account.away.add(zone, regions);
+            self.away = self.away.saturating_add(regions);
+        }
+    }
+
+    /// The contents of these pages could not be brought back: they are away still.
+    pub(crate) fn send_again(&mut self, job: JobKey, zone: Zone, pages: &[u64], now: Ticks) {
+        for &page in pages {
+            self.send_page(Place { job, zone, page });
+        }
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.note(now);
+        }
+        self.notify();
+    }
+
+    /// All of a job is on the device again.
+    pub(crate) fn is_back(&mut self, job: JobKey, now: Ticks) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        account.away.arrive();
+        account.has_moved();
+        account.denied = false;
+        account.note(now);
+        self.notify();
+        self.admit();
+    }
+
+    /// A job that leaves has nothing to come back for.
+    pub(super) fn give_up_ticket(&mut self, job: JobKey) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let away = core::mem::take(&mut account.away);
+        self.away = self.away.saturating_sub(away.regions());
+    }
+
+    /// Why what is asked for can never be had while jobs are on the host: it stays, and one of them
+    /// could not come back.
+    pub(super) fn breaks_ticket(&self, job: JobKey, want: &Want) -> Option<Denied> {
+        if self.away == 0 || want.zone != Zone::Persistent {
+            return None;
+        }
+        let own = self.accounts.get(&job)?;
+        let others = self.stays_but(Some(job));
+        let before = others.saturating_add(own.always_keeps(Growth::default()));
+        let after = others.saturating_add(own.always_keeps(want.growth()));
+        let missing = after.checked_sub(self.target).filter(|&missing| missing > 0)?;
+        let pages = want.pages.len() as u64;
+        (after > before)
+            .then(|| Denied::Never(self.out_of_memory(job, want.asked, pages, missing.into())))
+    }
+
+    /// What all jobs but one, if one is left out, will always have.
+    pub(super) fn stays_but(&self, job: Option<JobKey>) -> u32 {
+        let others =
+            self.accounts.iter().filter(|&(&key, account)| Some(key) != job && !account.gone);
+        let stays = others.map(|(_, account)| account.always_keeps(Growth::default()));
+        stays.fold(0, u32::saturating_add)
+    }
+}

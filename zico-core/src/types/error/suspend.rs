@@ -1,0 +1,111 @@
+//! Errors of a job's way to the host and back.
+
+use core::fmt;
+
+use crate::types::sync::Arc;
+use crate::types::units::Bytes;
+
+/// Why a job that goes to the host could not come back: what the others keep leaves no room for
+/// all that it has.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NoTicket {
+    /// The job.
+    pub job: Arc<str>,
+    /// What it has leased, or what is reserved for it if that is more.
+    pub held: Bytes,
+    /// What the other jobs keep between their iterations, or are to come back with themselves.
+    pub kept_by_others: Bytes,
+    /// The budget.
+    pub budget: Bytes,
+}
+
+impl fmt::Display for NoTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { job, held, kept_by_others, budget } = self;
+        write!(
+            f,
+            "{job} holds {held} and the other jobs keep {kept_by_others}: that does not fit in a \
+             budget of {budget}, so it could not be sure to come back"
+        )
+    }
+}
+
+impl core::error::Error for NoTicket {}
+
+/// What the books have against it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    InIteration,
+    NoTicket(NoTicket),
+    Left,
+}
+
+/// A job cannot be [suspended](crate::Job::suspend). Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SuspendError<E> {
+    /// An iteration runs, or the job has asked to start one.
+    InIteration,
+    /// Another thread of the job leases memory just now. The call can be repeated.
+    Busy,
+    /// It is suspended already, or on its way back.
+    Suspended,
+    /// It could not be sure to come back.
+    NoTicket(NoTicket),
+    /// The device has no [host tier](crate::HostTier), or the pool's books are at a broker.
+    Unsupported,
+    /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
+    Left,
+    /// The device or the host refused. The call can be repeated.
+    Device(E),
+}
+
+impl<E> From<Refusal> for SuspendError<E> {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::InIteration => Self::InIteration,
+            Refusal::NoTicket(why) => Self::NoTicket(why),
+            Refusal::Left => Self::Left,
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for SuspendError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InIteration => f.write_str("the job is in an iteration"),
+            Self::Busy => f.write_str("another call of the job is leasing memory just now"),
+            Self::Suspended => f.write_str("the job is suspended already"),
+            Self::NoTicket(why) => why.fmt(f),
+            Self::Unsupported => f.write_str("there is no memory of the host to go to"),
+            Self::Left => f.write_str("the job has been made to leave"),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for SuspendError<E> {}
+
+/// A job cannot come back from the host just now. What has come back is there, the rest is where it
+/// was, and the call can be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResumeError<E> {
+    /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
+    Left,
+    /// The device refused.
+    Device(E),
+}
+
+impl<E: fmt::Display> fmt::Display for ResumeError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Left => f.write_str("the job has been made to leave"),
+            Self::Device(error) => write!(f, "the device refused: {error}"),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for ResumeError<E> {}
