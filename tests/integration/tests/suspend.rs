@@ -10,8 +10,8 @@ use zico_core::{
 };
 use zico_mock::trace::{BlockId, Step};
 use zico_mock::{
-    Access, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockStream, Operations,
-    Utilisation, bundled,
+    Access, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockStream, Operation,
+    Operations, Utilisation, bundled,
 };
 use zico_tests::cases;
 use zico_tests::waves::{REGION, regions};
@@ -313,6 +313,40 @@ fn a_host_that_is_full_changes_nothing() {
     pool.poll().unwrap();
     assert_eq!(job.suspend().unwrap(), REGION);
     assert_eq!(device.violations(), []);
+}
+
+/// Memory of the host is kept for the next time where that is wanted, and no more than is wanted.
+#[test]
+fn host_memory_is_kept_as_wanted() {
+    let budget = regions(8);
+    let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
+    let config = PoolConfig::new(budget).region_size(REGION).host_spare(regions(3));
+    let pool = Pool::new(device.clone(), config).unwrap();
+    let settle = || {
+        device.run_until_idle();
+        pool.poll().unwrap();
+        device.host_usage().0
+    };
+    let mut job = Tenant::join(&device, &pool, 1);
+    job.alloc(1, Request::new(regions(3), Lifetime::Persistent)).unwrap();
+    job.alloc(2, Request::new(regions(2), Lifetime::Iteration)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(job.suspend().unwrap(), regions(5));
+        assert_eq!(settle(), regions(5));
+        assert_eq!(job.resume().unwrap(), Resume::Done);
+        let kept = settle();
+        assert!(kept == regions(3) || kept == regions(2), "{kept}");
+    }
+    assert!(device.calls().of(Operation::Allocate) < 6, "what was kept is used");
+    pool.trim(Bytes::mib(100)).unwrap();
+    assert_eq!(settle(), Bytes::ZERO);
+    job.suspend().unwrap();
+    settle();
+    let _ = job.resume().unwrap();
+    job.leave();
+    settle();
+    drop(pool);
+    nothing_is_left(&device);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::host::HostMemory;
 use crate::types::sync::{Arc, Mutex};
+use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
 /// Memories by region; and for each job its stream, its ranges, its events and its heap.
@@ -21,6 +22,8 @@ pub(crate) struct Handles<D: Device> {
     unused: Vec<D::Range>,
     /// Host memory that is to go.
     used_host: Vec<UsedHost<D>>,
+    /// Host memory that is kept for the next copies.
+    spare_host: Vec<HostMemory>,
 }
 
 /// A job's heap, which its handle and the executor have in common.
@@ -69,8 +72,8 @@ impl<D: Device> JobHandles<D> {
 impl<D: Device> Handles<D> {
     /// None yet.
     pub(crate) fn new() -> Self {
-        let (unused, used_host) = (Vec::new(), Vec::new());
-        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused, used_host }
+        let (unused, used_host, spare_host) = (Vec::new(), Vec::new(), Vec::new());
+        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused, used_host, spare_host }
     }
 
     /// A job joins.
@@ -191,6 +194,27 @@ impl<D: Device> Handles<D> {
             .get_mut(&job)
             .map(|handles| core::mem::take(&mut handles.copies))
             .unwrap_or_default()
+    }
+
+    /// Spare host memory of this length, if there is some.
+    pub(super) fn take_spare_host(&mut self, len: Bytes) -> Option<HostMemory> {
+        let at = self.spare_host.iter().position(|memory| memory.len() == len)?;
+        Some(self.spare_host.swap_remove(at))
+    }
+
+    /// Any of it.
+    pub(super) fn pop_spare_host(&mut self) -> Option<HostMemory> {
+        self.spare_host.pop()
+    }
+
+    /// Keeps host memory, if no more than `most` is spare with it. Else it is the caller's.
+    pub(super) fn put_spare_host(&mut self, memory: HostMemory, most: Bytes) -> Option<HostMemory> {
+        let spare = self.spare_host.iter().map(HostMemory::len);
+        if spare.fold(memory.len(), Bytes::saturating_add) > most {
+            return Some(memory);
+        }
+        self.spare_host.push(memory);
+        None
     }
 
     pub(super) fn put_used_host(&mut self, used: impl IntoIterator<Item = UsedHost<D>>) {

@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use super::Shared;
 use super::handles::{HostCopy, UsedHost};
 use crate::types::JobKey;
-use crate::types::device::{Device, Passed};
+use crate::types::device::{Device, Host, Passed};
+use crate::types::host::HostMemory;
 use crate::types::refused::Refused;
+use crate::types::units::Bytes;
 
 impl<D: Device> Shared<D> {
     /// These copies are needed no more once the device has passed what is enqueued on the stream.
@@ -57,11 +59,37 @@ impl<D: Device> Shared<D> {
         Ok(passed? == Passed::Yes)
     }
 
+    /// Memory of the host for a copy: what is spare, if there is some of that length.
+    pub(super) fn host_memory(
+        &self,
+        tier: Host<'_, D>,
+        len: Bytes,
+    ) -> Result<HostMemory, D::Error> {
+        let spare = self.handles.lock().take_spare_host(len);
+        spare.map_or_else(|| tier.allocate(len), Ok)
+    }
+
+    /// Gives host memory back, or keeps it as spare, as far as that is wanted.
     fn free_host(&self, used: &mut UsedHost<D>) -> Result<(), D::Error> {
         let Some(tier) = self.device.host() else { return Ok(()) };
         while let Some(memory) = used.memories.pop() {
+            let Some(memory) = self.handles.lock().put_spare_host(memory, self.host_spare) else {
+                continue;
+            };
             if let Err(Refused { resource, error }) = tier.free(memory) {
                 used.memories.push(resource);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all host memory back that is spare.
+    pub(super) fn free_spare_host(&self) -> Result<(), D::Error> {
+        let Some(tier) = self.device.host() else { return Ok(()) };
+        while let Some(memory) = { self.handles.lock().pop_spare_host() } {
+            if let Err(Refused { resource, error }) = tier.free(memory) {
+                self.handles.lock().put_spare_host(resource, Bytes::MAX);
                 return Err(error);
             }
         }

@@ -36,6 +36,8 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     /// The size of a region.
     pub(crate) region: Bytes,
+    /// How much memory of the host is kept for the next suspension.
+    host_spare: Bytes,
     /// Changes whenever something has happened that a waiting job may have waited for.
     pub(crate) generation: AtomicU32,
     /// Those who sleep until it does.
@@ -53,8 +55,10 @@ struct Wakers {
 
 impl<D: Device> Shared<D> {
     /// The device, and the books of its pool.
-    pub(crate) fn new(device: D, region: Bytes, ledger: Ledger) -> Self {
-        Self::with(device, region, Books::Own(Mutex::new(ledger)))
+    pub(crate) fn new(device: D, region: Bytes, ledger: Ledger, host_spare: Bytes) -> Self {
+        let mut shared = Self::with(device, region, Books::Own(Mutex::new(ledger)));
+        shared.host_spare = host_spare;
+        shared
     }
 
     /// The device, and the way to the books of its pool.
@@ -67,6 +71,7 @@ impl<D: Device> Shared<D> {
         Self {
             device,
             region,
+            host_spare: Bytes::ZERO,
             generation: AtomicU32::new(0),
             wakers: Mutex::new(Wakers::default()),
             books,
@@ -117,6 +122,7 @@ impl<D: Device> Drop for Shared<D> {
         // A call that has failed may succeed when it is repeated.
         let _ = self.reclaim(None);
         let _ = self.reclaim(None);
+        let _ = self.free_spare_host();
         let unmapped = match &mut self.books {
             Books::Own(ledger) => ledger.get_mut().unmapped_regions(),
             Books::Remote(_) => return self.let_go(),

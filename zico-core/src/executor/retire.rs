@@ -16,6 +16,7 @@ impl<D: Device> Shared<D> {
     /// left or none is free. A region that the device refuses to take stays the pool's, free.
     pub(crate) fn trim(&self, target: usize) -> Result<(), D::Error> {
         self.reclaim(None)?;
+        self.free_spare_host()?;
         self.give_up_while(Excess::Above(target))
     }
 

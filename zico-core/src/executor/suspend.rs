@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
         for run in runs.flat_map(|run| run.chunks(most)) {
             let (zone, first) = run[0];
             let Some(range) = self.handles.lock().range(job, zone) else { continue };
-            let memory = tier.allocate(self.length(run.len()))?;
+            let memory = self.host_memory(tier, self.length(run.len()))?;
             let copied = tier.copy_out(stream, &range, self.offset(first), &memory);
             copies.push(HostCopy { zone, pages: first..first + run.len() as u64, memory });
             copied?;

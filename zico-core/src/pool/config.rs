@@ -20,6 +20,7 @@ pub struct PoolConfig {
     policy: Box<dyn Policy>,
     hand_over: HandOver,
     patience: Ticks,
+    host_spare: Bytes,
 }
 
 impl PoolConfig {
@@ -33,6 +34,7 @@ impl PoolConfig {
             policy: Box::new(TimeShift::default()),
             hand_over: HandOver::Fenced,
             patience: PATIENCE,
+            host_spare: Bytes::ZERO,
         }
     }
 
@@ -74,6 +76,16 @@ impl PoolConfig {
         self
     }
 
+    /// How much memory of the host the pool keeps when jobs have come back from there, for the next
+    /// [suspension](crate::Job::suspend). None unless told otherwise. To get page-locked memory
+    /// takes longer than to copy as much; who suspends again and again keeps as much as is on the
+    /// host at a time. [`Pool::trim`](crate::Pool::trim) gives it back.
+    #[must_use]
+    pub fn host_spare(mut self, bytes: Bytes) -> Self {
+        self.host_spare = bytes;
+        self
+    }
+
     /// The size of a region on a device of this granularity: as given, else 2 MiB or the
     /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
     /// above 512 GiB. Less for a budget below 4 GiB: about a 2048th, within the granularity.
@@ -89,6 +101,11 @@ impl PoolConfig {
 }
 
 impl PoolConfig {
+    /// How much memory of the host is kept.
+    pub(super) const fn spare(&self) -> Bytes {
+        self.host_spare
+    }
+
     /// The books of such a pool on a device with these properties, and the size of its regions.
     pub(super) fn ledger<E>(self, caps: Caps) -> Result<(Bytes, Ledger), PoolError<E>> {
         let region = self.region_for(caps.granularity);

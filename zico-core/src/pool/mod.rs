@@ -61,8 +61,9 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// If the budget or the region size cannot be, or the device refuses.
     pub fn new(device: D, config: PoolConfig) -> Result<Self, PoolError<D::Error>> {
+        let host_spare = config.spare();
         let (region, ledger) = config.ledger(device.caps())?;
-        Ok(Self { shared: Arc::new(Shared::new(device, region, ledger)) })
+        Ok(Self { shared: Arc::new(Shared::new(device, region, ledger, host_spare)) })
     }
 
     /// A pool whose books are at a broker, in another process. Its jobs share one budget with those
@@ -179,7 +180,8 @@ impl<D: Device> Pool<D> {
 
     /// Gives memory that is nobody's back to the device until the pool holds no more than `target`
     /// bytes, and says how much it holds then. Memory that jobs have, or that the device has yet to
-    /// pass, stays. What has been given back is created anew when it is needed. O(regions log
+    /// pass, stays. What has been given back is created anew when it is needed. So goes memory of the
+    /// host that is [kept](PoolConfig::host_spare) for copies. O(regions log
     /// regions), and some device calls for each region that goes; the pool's lock is held for at
     /// most 1024 of them at a time.
     ///

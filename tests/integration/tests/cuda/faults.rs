@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use zico_core::{AllocError, Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request, Ticks};
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Job, Lifetime, Pool, PoolConfig, Request, Resume, Ticks,
+};
 use zico_cuda::{CudaDevice, Options, Pattern, Probe, StreamId};
 use zico_gpu::patterns::AnyError;
 
@@ -59,11 +61,38 @@ fn session() -> Result<(), AnyError> {
         job.free(block)?;
         job.end()?;
     }
+    give_way(&pool, &probe, &jobs, streams[0])?;
     let mismatches = probe.mismatches()?;
     assert_eq!(mismatches, 0, "the jobs' memory is their own");
     pool.poll()?;
     pool.trim(Bytes::mib(2))?;
     device.memory_info()?;
+    Ok(())
+}
+
+/// The first job goes to the host, the second uses all there is, and the first finds what it had.
+fn give_way(
+    pool: &Pool<CudaDevice>,
+    probe: &Probe,
+    [one, two]: &[Job<CudaDevice>; 2],
+    stream: StreamId,
+) -> Result<(), AnyError> {
+    let kept = loop {
+        match one.alloc(Request::new(Bytes::mib(3), Lifetime::Iteration)) {
+            Err(AllocError::Busy(_)) => pause(pool)?,
+            done => break done?,
+        }
+    };
+    let pattern = Pattern { addr: kept.address(), len: kept.bytes(), stride: 512, seed: 7 };
+    probe.fill(stream, pattern)?;
+    one.suspend()?;
+    let block = alloc(pool, two)?;
+    two.free(block)?;
+    while one.resume()? != Resume::Done {
+        pause(pool)?;
+    }
+    probe.check(stream, pattern)?;
+    one.free(kept)?;
     Ok(())
 }
 
