@@ -14,7 +14,7 @@ fn call(bytes: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<Call> {
         return Ok(Call::Poll);
     }
     let job = bytes.choose_index(JOBS)?;
-    Ok(match bytes.int_in_range(0..=18u8)? {
+    Ok(match bytes.int_in_range(0..=19u8)? {
         0 => Call::JoinOrLeave(job),
         1 | 2 => Call::BeginOrEnd(job),
         3..=7 => Call::Alloc {
@@ -52,6 +52,7 @@ fn call(bytes: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<Call> {
             before: bool::arbitrary(bytes)?,
             call: Box::new(call(bytes, depth + 1)?),
         },
+        18 => Call::SuspendOrResume(job),
         _ => Call::Fail {
             operations: Operations::from_bits_truncate(u16::arbitrary(bytes)?),
             permille: bytes.int_in_range(0..=1000)?,
