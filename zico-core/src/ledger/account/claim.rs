@@ -29,7 +29,7 @@ pub(in crate::ledger) enum Blame {
 #[derive(Clone, Copy)]
 pub(in crate::ledger) struct Stake {
     pub(crate) job: JobKey,
-    /// What others cannot count on as things are ...
+    /// What others cannot count on as things are, what it is about to keep left out ...
     pub(in crate::ledger) kept: u32,
     /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin
     /// with.
@@ -74,6 +74,21 @@ impl Account {
         }
     }
 
+    /// What others cannot count on as things are: while an iteration runs, what it has begun with
+    /// and still has. What it is about to keep beside comes by leases, and these have to leave an
+    /// iteration of which nothing is known what there was for it.
+    fn kept_now(&self) -> u32 {
+        let kept = match &self.phase {
+            Phase::Running(run) => {
+                let persistent = self.persistent().saturating_sub(run.grown(self.persistent()));
+                persistent.saturating_add(run.carried.min(self.ephemeral()))
+            }
+            Phase::Admitted => self.holds(),
+            Phase::Idle | Phase::Waiting(_) => return self.kept(),
+        };
+        kept.max(self.terms.floor)
+    }
+
     /// What others can never count on: what persists, what its last iterations have begun with, and
     /// what is reserved. Less than it keeps just now if that is more than usual.
     pub(in crate::ledger) fn kept_for_good(&self) -> u32 {
@@ -110,8 +125,7 @@ impl Account {
     pub(in crate::ledger) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
         let is_running = self.is_running();
         let ahead = if is_running { self.ahead() } else { None };
-        let kept = self.kept_without_reserve(|| ahead).max(self.terms.floor);
-        let then_kept = self.then_kept(asked, || ahead);
+        let (kept, then_kept) = (self.kept_now(), self.then_kept(asked, || ahead));
         let reserved = self.holds_with(asked).max(then_kept);
         Stake {
             job,
