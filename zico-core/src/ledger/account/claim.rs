@@ -74,19 +74,16 @@ impl Account {
         }
     }
 
-    /// What others cannot count on as things are: while an iteration runs, what it has begun with
-    /// and still has. What it is about to keep beside comes by leases, and these have to leave an
-    /// iteration of which nothing is known what there was for it.
-    fn kept_now(&self) -> u32 {
-        let kept = match &self.phase {
-            Phase::Running(run) => {
-                let persistent = self.persistent().saturating_sub(run.grown(self.persistent()));
-                persistent.saturating_add(run.carried.min(self.ephemeral()))
-            }
-            Phase::Admitted => self.holds(),
-            Phase::Idle | Phase::Waiting(_) => return self.kept(),
+    /// What others cannot count on as things are: without what is learned to persist within an
+    /// iteration that runs. That comes by leases, and these have to leave an iteration of which
+    /// nothing is known what there was for it.
+    fn kept_now(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        let grown = match &self.phase {
+            Phase::Running(run) => run.grown(self.persistent()),
+            _ => 0,
         };
-        kept.max(self.terms.floor)
+        let comes = grown.saturating_add(self.grows());
+        self.kept_without_reserve(ahead).saturating_sub(comes).max(self.terms.floor)
     }
 
     /// What others can never count on: what persists, what its last iterations have begun with, and
@@ -125,7 +122,7 @@ impl Account {
     pub(in crate::ledger) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
         let is_running = self.is_running();
         let ahead = if is_running { self.ahead() } else { None };
-        let (kept, then_kept) = (self.kept_now(), self.then_kept(asked, || ahead));
+        let (kept, then_kept) = (self.kept_now(|| ahead), self.then_kept(asked, || ahead));
         let reserved = self.holds_with(asked).max(then_kept);
         Stake {
             job,
