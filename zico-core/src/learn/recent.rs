@@ -6,18 +6,25 @@ use crate::types::tuning::RECENT;
 pub(super) struct Recent {
     figures: [u32; RECENT],
     next: usize,
+    /// The largest: it is asked for at each lease.
+    most: u32,
 }
 
 impl Recent {
     /// An iteration has ended, of which this is the figure.
     pub(crate) fn note(&mut self, figure: u32) {
-        self.figures[self.next] = figure;
+        let gone = core::mem::replace(&mut self.figures[self.next], figure);
         self.next = (self.next + 1) % RECENT;
+        if figure >= self.most {
+            self.most = figure;
+        } else if gone == self.most {
+            self.most = self.figures.into_iter().fold(0, u32::max);
+        }
     }
 
     /// The largest; nothing before there was one.
-    pub(crate) fn most(&self) -> u32 {
-        self.figures.into_iter().fold(0, u32::max)
+    pub(crate) const fn most(&self) -> u32 {
+        self.most
     }
 }
 

@@ -25,14 +25,18 @@ impl Steadiness {
         self.learned = true;
     }
 
-    /// An iteration has held so many regions at its most, what persists included.
-    pub(super) fn note(&mut self, total: u32) {
+    /// An iteration has held so many regions at its most, what persists included. By how many that
+    /// is more than before, where it counts as no more: the next one may rise by as much, so that is
+    /// part of its [margin](super::margin).
+    pub(super) fn note(&mut self, total: u32) -> u32 {
         if self.calm >= STEADY {
-            return;
+            return 0;
         }
-        let more = total > self.most.saturating_add(self.most / STEADY_PART);
-        self.calm = if more { 0 } else { self.calm + 1 };
+        let more = total.saturating_sub(self.most);
+        let is_calm = more <= self.most / STEADY_PART;
+        self.calm = if is_calm { self.calm + 1 } else { 0 };
         self.most = self.most.max(total);
+        if self.learned && is_calm { more } else { 0 }
     }
 
     /// Whether those before tell little of what the next iteration takes.
@@ -48,7 +52,7 @@ mod tests {
     fn learning(totals: &[u32]) -> bool {
         let mut steadiness = Steadiness::default();
         steadiness.note_learned();
-        totals.iter().for_each(|&total| steadiness.note(total));
+        totals.iter().for_each(|&total| _ = steadiness.note(total));
         steadiness.is_learning()
     }
 
@@ -69,5 +73,15 @@ mod tests {
             assert_eq!(learning(totals), expected, "{totals:?}");
         }
         assert!(!Steadiness::default().is_learning(), "the job tells how long blocks live");
+    }
+
+    #[test]
+    fn what_counts_as_no_more_is_told() {
+        let mut steadiness = Steadiness::default();
+        steadiness.note_learned();
+        // The second is more than that, and from the fifth on it is steady.
+        let told = [64, 94, 94, 96, 99].map(|total| steadiness.note(total));
+        assert_eq!(told, [0, 0, 0, 2, 0]);
+        assert_eq!([64, 66].map(|total| Steadiness::default().note(total)), [0, 0], "not learned");
     }
 }

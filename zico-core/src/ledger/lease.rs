@@ -228,7 +228,7 @@ impl Ledger {
         if self.accounts.len() == 1
             && let Some((&key, account)) = self.accounts.first_key_value()
         {
-            let reserved = account.stake(key, of(asked, key)).reserved;
+            let reserved = account.reserved(of(asked, key));
             return reserved.saturating_add(floor) <= self.limit;
         }
         let reserved = self.lay_claims(asked, floor);

@@ -42,10 +42,10 @@ impl Run {
         persistent.saturating_sub(self.persisted).saturating_sub(self.told)
     }
 
-    /// Time since the iteration's start, waits for memory left out.
-    pub(super) fn elapsed(&self, now: Ticks, stall: Option<&Stall>) -> Ticks {
-        stall
-            .map_or(now, |stall| stall.since.min(now))
+    /// Time since the iteration's start, waits for memory left out, of which one may be under way.
+    pub(super) fn elapsed(&self, now: Ticks, stalled_since: Option<Ticks>) -> Ticks {
+        stalled_since
+            .map_or(now, |since| since.min(now))
             .saturating_sub(self.began)
             .saturating_sub(self.stalled)
     }

@@ -160,7 +160,7 @@ pub(crate) const KINDS_MARGIN_PART: u32 = 16;
 /// Iterations in a row that hold no more than those before: then the lifetimes of a job's blocks
 /// are taken to be learned. Chosen ...
 pub(crate) const STEADY: u32 = 2;
-/// ... and this part of the most so far is no more. Chosen.
+/// ... and this part of the most so far is no more; what it comes to is in the margin. Chosen.
 pub(crate) const STEADY_PART: u32 = 16;
 /// Claims of past iterations of which it is estimated what a new kind may take beyond all of them.
 /// Chosen.

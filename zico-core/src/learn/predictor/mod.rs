@@ -314,9 +314,9 @@ impl Predictor {
         footprint: Footprint,
     ) {
         let newest = Arc::new(newest);
-        self.margin.note(exceeded);
+        let varied = self.steadiness.note(footprint.total);
+        self.margin.note(exceeded.max(varied));
         self.leftovers.note_left(left);
-        self.steadiness.note(footprint.total);
         self.footprints = [Some(footprint), self.footprints[0]];
         // The first one is different: it makes what persists.
         let first = self.iterations == 0;

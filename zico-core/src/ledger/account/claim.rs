@@ -29,7 +29,7 @@ pub(in crate::ledger) enum Blame {
 #[derive(Clone, Copy)]
 pub(in crate::ledger) struct Stake {
     pub(crate) job: JobKey,
-    /// What others cannot count on as things are ...
+    /// What others cannot count on as things are, what it is about to keep left out ...
     pub(in crate::ledger) kept: u32,
     /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin
     /// with.
@@ -74,6 +74,18 @@ impl Account {
         }
     }
 
+    /// What others cannot count on as things are: without what is learned to persist within an
+    /// iteration that runs. That comes by leases, and these have to leave an iteration of which
+    /// nothing is known what there was for it.
+    fn kept_now(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        let grown = match &self.phase {
+            Phase::Running(run) => run.grown(self.persistent()),
+            _ => 0,
+        };
+        let comes = grown.saturating_add(self.grows());
+        self.kept_without_reserve(ahead).saturating_sub(comes).max(self.terms.floor)
+    }
+
     /// What others can never count on: what persists, what its last iterations have begun with, and
     /// what is reserved. Less than it keeps just now if that is more than usual.
     pub(in crate::ledger) fn kept_for_good(&self) -> u32 {
@@ -108,19 +120,10 @@ impl Account {
 
     /// What the banker's test looks at, if the job were to hold what is asked for as well.
     pub(in crate::ledger) fn stake(&self, job: JobKey, asked: Growth) -> Stake {
-        let (is_running, floor) = (self.is_running(), self.terms.floor);
+        let is_running = self.is_running();
         let ahead = if is_running { self.ahead() } else { None };
-        let held = self.kept_without_reserve(|| ahead);
-        let kept = held.max(floor);
-        let grows = self.grows();
-        // What is learned to persist may be part of what it grows by in each iteration.
-        let stays = match asked.persists {
-            true if asked.told => asked.regions,
-            true => asked.regions.saturating_sub(grows),
-            false => 0,
-        };
-        let then_kept = held.saturating_add(stays).max(floor);
-        let reserved = self.holds().saturating_add(asked.regions).max(then_kept);
+        let (kept, then_kept) = (self.kept_now(|| ahead), self.then_kept(asked, || ahead));
+        let reserved = self.holds_with(asked).max(then_kept);
         Stake {
             job,
             kept,
@@ -131,6 +134,28 @@ impl Account {
             is_running,
             cap: self.cap(),
         }
+    }
+
+    /// What others could not have if the job held what is asked for as well: the same as of its
+    /// [`stake`](Self::stake), for a job alone, of which nothing else is looked at.
+    pub(in crate::ledger) fn reserved(&self, asked: Growth) -> u32 {
+        self.holds_with(asked).max(self.then_kept(asked, || self.ahead()))
+    }
+
+    /// What others could not count on if the job held what is asked for as well.
+    fn then_kept(&self, asked: Growth, ahead: impl FnOnce() -> Option<u32>) -> u32 {
+        let held = self.kept_without_reserve(ahead);
+        // What is learned to persist may be part of what it grows by in each iteration.
+        let stays = match asked.persists {
+            true if asked.told => asked.regions,
+            true => asked.regions.saturating_sub(self.grows()),
+            false => 0,
+        };
+        held.saturating_add(stays).max(self.terms.floor)
+    }
+
+    fn holds_with(&self, asked: Growth) -> u32 {
+        self.holds().saturating_add(asked.regions)
     }
 
     /// What the running iteration comes to hold in all if it gets what it asks for.

@@ -341,11 +341,12 @@ impl Account {
             // It has gone on without what it was denied.
             self.resume(now);
         }
-        let (stall, total, persistent) = (self.stall, self.leased_total(), self.persistent());
+        let stalled = self.stall.map(|stall| stall.since);
+        let (total, persistent) = (self.leased_total(), self.persistent());
         if let Some(run) = self.run() {
             run.total = run.total.max(total);
             run.most = run.most.max(run.grown(persistent));
-            let at = run.elapsed(now, stall.as_ref());
+            let at = run.elapsed(now, stalled);
             run.recorder.note(Step { progress, at, demand, leased });
         }
     }
@@ -359,7 +360,7 @@ impl Account {
         let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
             return false;
         };
-        let length = run.elapsed(now, self.stall.take().as_ref());
+        let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
         self.served = self.served.saturating_add(length);
         self.has_moved();
         if run.is_partial {

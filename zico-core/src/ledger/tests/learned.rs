@@ -77,6 +77,24 @@ fn what_persists_for_an_iteration_at_a_time_is_part_of_its_claim() {
     assert_eq!(books.ledger.accounts[&one].base(), 4);
 }
 
+/// Two trainings, of which one is being learned: it was let in when the other one was at rest, and
+/// then that one began, to come to keep more than it had. Neither could finish.
+#[test]
+fn an_iteration_of_which_nothing_is_known_keeps_what_there_was_for_it() {
+    let mut books = Books::new(20);
+    let (known, new) = (books.join("a"), books.join("b"));
+    lease(&mut books, known, Zone::Persistent, &[0, 1]);
+    (0..4).for_each(|_| iterate(&mut books, known));
+    books.start(new);
+    lease(&mut books, new, Zone::Iteration, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    // It may need all but the two that the other one keeps. That one would have four at its end.
+    assert!(matches!(books.begin(known), Ok(Begin::Wait(_))));
+    lease(&mut books, new, Zone::Iteration, &[8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+    books.give_for_good(new, Zone::Iteration, &(0..18).collect::<Vec<u64>>());
+    books.end(new);
+    books.start(known);
+}
+
 #[test]
 fn where_nothing_can_go_on_it_is_granted_to_one_that_can_finish_with_it() {
     let mut books = Books::new(8);

@@ -32,6 +32,7 @@ mod reports;
 mod retiring;
 mod tickets;
 mod users;
+mod varying;
 
 /// A page.
 const PAGE: Bytes = Bytes::mib(1);
