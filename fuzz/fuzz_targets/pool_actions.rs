@@ -38,9 +38,15 @@ fn call(bytes: &mut Unstructured<'_>, depth: u32) -> arbitrary::Result<Call> {
             Call::Routine { job, steps: usize::from(u8::arbitrary(bytes)? % 48) }
         }
         13 => Call::Advance { micros: u64::from(u8::arbitrary(bytes)?) * 4 },
-        14 => match bytes.int_in_range(0..=2u8)? {
+        14 => match bytes.int_in_range(0..=3u8)? {
             0 => Call::Trim { mib: bytes.int_in_range(0..=32)? },
             1 => Call::SetBudget { mib: bytes.int_in_range(0..=50)? },
+            2 => Call::SetPace {
+                job,
+                operations: u8::arbitrary(bytes)?.into(),
+                micros: u16::arbitrary(bytes)?.into(),
+                burst: u8::arbitrary(bytes)?.into(),
+            },
             _ => Call::Poll,
         },
         15 => Call::Absurd { job, what: u8::arbitrary(bytes)? },

@@ -108,6 +108,22 @@ pub enum Failure {
          hold the jobs to it"
     )]
     UnmanagedOnDevice,
+    /// A priority of a job that there is not.
+    #[error("--priority names {name}, and the jobs are {jobs}")]
+    NoSuchJob {
+        /// What was named.
+        name: String,
+        /// The jobs that there are.
+        jobs: String,
+    },
+    /// Nobody is to be paced.
+    #[error(
+        "tgs and estimating pace opportunistic jobs: --priority says which of them are, as in --priority {0}=opportunistic"
+    )]
+    NobodyToPace(String),
+    /// Pacing on a device other than the simulated one.
+    #[error("tgs and estimating are for the simulated device: leave out --device and --processes")]
+    PacingOfDevice,
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),

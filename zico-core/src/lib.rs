@@ -108,6 +108,7 @@ pub use types::error::{
 };
 pub use types::host::{HostMemory, HostTier, Link};
 pub use types::lifetime::Lifetime;
+pub use types::pace::Pace;
 pub use types::refused::Refused;
 pub use types::report::{
     Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Resume,

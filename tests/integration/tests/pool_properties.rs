@@ -41,6 +41,9 @@ fn call() -> impl Strategy<Value = Call> {
         4 => Just(Call::Poll),
         2 => (0..32u64).prop_map(|mib| Call::Trim { mib }),
         2 => (0..50u64).prop_map(|mib| Call::SetBudget { mib }),
+        3 => (0..JOBS, 0..50u32, 0..2000u64, 0..30u32).prop_map(
+            |(job, operations, micros, burst)| Call::SetPace { job, operations, micros, burst }
+        ),
         2 => (operations, 0..1000u16).prop_map(|(operations, permille)| Call::Fail { operations, permille }),
     ];
     let during = (0..12u8, any::<bool>(), one.clone())

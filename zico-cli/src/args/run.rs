@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use zico_core::{Bytes, HandOver, Ticks};
 use zico_mock::Utilisation;
-use zico_mock::replay::{Machine, MemoryCallCosts, PolicyKind};
+use zico_mock::replay::{Machine, MemoryCallCosts, Pacing, PolicyKind, Priority};
 
 use super::RecordingArgs;
 use crate::size;
@@ -37,6 +37,15 @@ pub struct RunArgs {
     /// iteration
     #[arg(long, value_parser = size::size, value_name = "SIZE")]
     pub carry: Option<Bytes>,
+
+    /// What matters more: a production job is never to be slowed, an opportunistic one takes what is
+    /// left. Names as `zico inspect` lists them; jobs that are not named are of production, and are
+    /// asked first when they wait. With --policy tgs or estimating the opportunistic ones are paced
+    #[arg(
+        long, value_delimiter = ',', value_parser = priority,
+        value_name = "NAME=production|opportunistic,..."
+    )]
+    pub priority: Vec<(String, Priority)>,
 
     /// Options for recordings.
     #[command(flatten)]
@@ -175,12 +184,39 @@ pub enum PolicyName {
     Exclusive,
     /// No decision and no hand-over: each job has a pool of its own and keeps its own peak
     Unmanaged,
+    /// As zico, and opportunistic jobs (--priority) are paced by TGS's controller. It profiles for
+    /// 25 s of simulated time first: that takes some hundred iterations
+    Tgs,
+    /// The same by our own controller, which estimates what the opportunistic jobs cost
+    Estimating,
+}
+
+impl PolicyName {
+    /// How opportunistic jobs are paced under it.
+    pub(crate) const fn pacing(self) -> Option<Pacing> {
+        match self {
+            Self::Tgs => Some(Pacing::Tgs),
+            Self::Estimating => Some(Pacing::Estimating),
+            _ => None,
+        }
+    }
+}
+
+fn priority(text: &str) -> Result<(String, Priority), String> {
+    let wrong = || "a priority is NAME=production or NAME=opportunistic".to_owned();
+    let (name, priority) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let priority = match priority {
+        "production" => Priority::Production,
+        "opportunistic" => Priority::Opportunistic,
+        _ => return Err(wrong()),
+    };
+    Ok((name.to_owned(), priority))
 }
 
 impl From<PolicyName> for PolicyKind {
     fn from(name: PolicyName) -> Self {
         match name {
-            PolicyName::Zico => Self::Zico,
+            PolicyName::Zico | PolicyName::Tgs | PolicyName::Estimating => Self::Zico,
             PolicyName::ZicoThroughput => Self::ZicoThroughput,
             PolicyName::ZicoFairness => Self::ZicoFairness,
             PolicyName::Conservative => Self::Conservative,

@@ -6,10 +6,13 @@ use std::sync::mpsc::Receiver;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use zico_core::Bytes;
-use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayConfig, ReplayError, trial};
+use zico_mock::replay::{
+    Machine, Needs, Pacing, PolicyKind, Priority, ReplayConfig, ReplayError, trial,
+};
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
+use super::priorities;
 use crate::args::{Compare, PolicyName};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -33,17 +36,20 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     for &budget in &budgets {
         check(PolicyKind::Zico, budget, &needs, &traces)?;
     }
-    let policies = match args.policy.as_slice() {
-        [] => PolicyName::value_variants(),
-        chosen => chosen,
-    };
+    let priorities = priorities::priorities(&traces, &args.run)?;
+    // Those that pace are of no use where all jobs are alike.
+    let every = PolicyName::value_variants().iter().copied();
+    let every: Vec<PolicyName> =
+        every.filter(|policy| policy.pacing().is_none() || !priorities.is_empty()).collect();
+    let policies = if args.policy.is_empty() { &every } else { &args.policy };
+    priorities::check(policies, &priorities, &traces)?;
     let each = args.run.iterations * traces.len() as u64;
     let bar = progress("together", each * (budgets.len() * policies.len()) as u64);
-    let tests = Tests { traces: &traces, args, needs: &needs, machine, bar: &bar };
+    let tests = Tests { traces: &traces, args, needs: &needs, machine, priorities, bar: &bar };
     let mut trials = Vec::new();
     for budget in budgets {
         let under: Result<Vec<Tried>, _> =
-            policies.iter().map(|&policy| tests.under(policy.into(), budget)).collect();
+            policies.iter().map(|&policy| tests.under(policy, budget)).collect();
         trials.push((budget, under?));
     }
     bar.finish_and_clear();
@@ -69,12 +75,14 @@ struct Tests<'a> {
     args: &'a Compare,
     needs: &'a Needs,
     machine: Machine,
+    priorities: Vec<Priority>,
     bar: &'a ProgressBar,
 }
 
 impl Tests<'_> {
     /// Replays run one after the other, so that the timing of decisions is not disturbed.
-    fn under(&self, kind: PolicyKind, budget: Bytes) -> Result<Tried, ReplayError> {
+    fn under(&self, name: PolicyName, budget: Bytes) -> Result<Tried, ReplayError> {
+        let (kind, pacing) = (PolicyKind::from(name), name.pacing());
         let config = ReplayConfig {
             processes: false,
             budget,
@@ -85,8 +93,12 @@ impl Tests<'_> {
             learned: self.args.run.learn_lifetimes,
             plans: !self.args.run.no_plans,
             iterations: self.args.run.iterations,
-            jobs: self.needs.terms(kind, budget),
+            jobs: priorities::with(&self.priorities, self.needs.terms(kind, budget)),
             relief: Vec::new(),
+            priorities: self.priorities.clone(),
+            pacing,
+            usage: Vec::new(),
+            length: None,
             machine: self.machine.clone(),
         };
         let (policy, costs) = kind.policy(config.iterations).map(timed).unzip();
@@ -95,7 +107,7 @@ impl Tests<'_> {
         let trial = trial(self.traces, &config, policy, &mut tell)?;
         self.bar.set_position(before + config.iterations * self.traces.len() as u64);
         let costs = costs.iter().flat_map(Receiver::try_iter).collect();
-        Ok(Tried { policy: kind.name(), trial, costs })
+        Ok(Tried { policy: pacing.map_or(kind.name(), Pacing::name), trial, costs })
     }
 
     fn comparison(&self, trials: &[(Bytes, Vec<Tried>)]) -> Comparison {

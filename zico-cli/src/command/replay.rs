@@ -4,11 +4,12 @@ use std::io::Write;
 use std::time::Instant;
 
 use zico_mock::replay::{
-    Means, Needs, Plans, PolicyKind, ReplayConfig, one_at_a_time, relieve, replay,
+    Means, Needs, Pacing, Plans, PolicyKind, ReplayConfig, one_at_a_time, relieve, replay,
 };
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
+use super::priorities;
 use crate::args::{DeviceName, Replay};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -35,6 +36,11 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         None => load_all(&args.traces, args.run.carry, &args.run.recording)?,
     };
     let traces: Vec<&Trace> = loaded.iter().collect();
+    let priorities = priorities::priorities(&traces, &args.run)?;
+    priorities::check(&[args.policy], &priorities, &traces)?;
+    if args.policy.pacing().is_some() && (args.device != DeviceName::Mock || args.processes) {
+        return Err(Failure::PacingOfDevice);
+    }
     let machine = args.run.machine.machine(means.is_some());
     let needs = needs_for(&traces, &[args.budget], &args.run, &machine)?;
     let budget = args.budget.of(&needs);
@@ -48,7 +54,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         budget,
         region: Some(needs.region),
         policy,
-        jobs: needs.terms(policy, budget),
+        jobs: priorities::with(&priorities, needs.terms(policy, budget)),
         detect: false,
         learned: args.run.learn_lifetimes,
         processes: args.processes,
@@ -56,6 +62,10 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         hand_over: args.run.hand_over.into(),
         iterations: args.run.iterations,
         relief: Vec::new(),
+        priorities,
+        pacing: args.policy.pacing(),
+        usage: Vec::new(),
+        length: None,
         machine,
     };
     let relief = match relieved {
@@ -69,7 +79,8 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         return live::show(&outcome, args.run.json);
     }
     let before = Instant::now();
-    let outcome = replay(&traces, &config, &mut |done| bar.set_position(done))?;
+    let mut outcome = replay(&traces, &config, &mut |done| bar.set_position(done))?;
+    outcome.policy = config.pacing.map_or(outcome.policy, Pacing::name);
     let speed = outcome.steps as f64 / before.elapsed().as_secs_f64();
     bar.finish_and_clear();
 

@@ -46,6 +46,7 @@ pub(super) fn sentence(waiting: &Waiting) -> String {
     let mut text = match waiting.awaited {
         Awaited::Memory(bytes) => format!("{} waits for {bytes}", waiting.job),
         Awaited::Return(bytes) => format!("{} waits to come back with {bytes}", waiting.job),
+        Awaited::Pace(_) => format!("{} is held up by its pace", waiting.job),
         _ => format!("{} waits to start an iteration", waiting.job),
     };
     for (at, blocker) in waiting.blockers.iter().enumerate() {

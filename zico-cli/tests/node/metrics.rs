@@ -111,7 +111,9 @@ fn metrics_say_what_status_says() {
     let creates = of("zico_device_calls_total", &[device, ("call", "create")]);
     assert_eq!(creates * 65_536.0, of("zico_held_bytes", &[device]));
     assert_eq!(of("zico_jobs", &[device, ("activity", "idle")]), 1.0);
-    assert_eq!(of("zico_waiting_jobs", &[device, ("for", "memory")]), 0.0);
+    for what in ["start", "memory", "pace"] {
+        assert_eq!(of("zico_waiting_jobs", &[device, ("for", what)]), 0.0, "{what}");
+    }
     let id = books["jobs"][0]["id"].as_str().unwrap();
     let job_labels = [device, ("job", "a \"job\" \\ of\nmine"), ("id", id)];
     assert_eq!(of("zico_job_iterations_total", &job_labels), 1.0);

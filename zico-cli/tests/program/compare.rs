@@ -221,3 +221,22 @@ fn balanced(html: &str) {
     }
     assert!(open.is_empty(), "{open:?}");
 }
+
+/// Opportunistic jobs are paced, where there are any.
+#[test]
+fn a_job_of_low_priority_is_paced() {
+    let pair = ["dlrm", "dlrm", "-n", "4", "--budget", "f=1", "--utilisation", "1", "--json"];
+    let low = ["--priority", "dlrm #2=opportunistic"];
+    let run = |more: &[&str]| json(&[&["replay"], &pair[..], &low[..], more].concat());
+    let share = |run: &Value| run["jobs"][1]["iterations"].as_u64().unwrap();
+    let (free, paced) = (run(&[]), run(&["--policy", "tgs"]));
+    assert_eq!((&free["policy"], &paced["policy"]), (&"zico".into(), &"tgs".into()));
+    assert!(share(&free) >= 3, "{free}");
+    assert_eq!(share(&paced), 0, "the first 25 seconds it profiles");
+    let both = [&["compare"], &pair[..], &low[..], &["--policy", "estimating"]].concat();
+    assert_eq!(json(&both)["budgets"][0]["policies"][0]["policy"], "estimating");
+    let alone = |more: &[&'static str]| [&["replay"], &pair[..], more].concat();
+    refused(&alone(&["--policy", "tgs"]), &["--priority", "dlrm #2=opportunistic"]);
+    refused(&alone(&["--priority", "gnmt=production"]), &["gnmt", "dlrm #2"]);
+    refused(&alone(&["--priority", "dlrm=high"]), &["NAME=production"]);
+}

@@ -11,6 +11,7 @@ use crate::types::JobId;
 use crate::types::config::JobConfig;
 use crate::types::error::{BeginError, BudgetError, NotRunning, OutOfMemory, Shortage};
 use crate::types::lifetime::Lifetime;
+use crate::types::pace::Pace;
 use crate::types::report::{Begin, BudgetStatus, JobSnapshot, Snapshot};
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Progress, Ticks};
@@ -117,6 +118,8 @@ pub enum Request {
         /// when it began.
         claim: Option<u32>,
     },
+    /// The job is to have this pace, or none: [`Reply::Whether`].
+    SetPace(Option<Pace>),
 }
 
 /// A region that a job has, which goes on at a new broker.

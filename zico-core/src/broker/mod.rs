@@ -26,6 +26,7 @@ use crate::ledger::{Departed, Ledger, Retired, WorkOrder};
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::error::BudgetError;
+use crate::types::pace::Pace;
 use crate::types::report::{BudgetStatus, Snapshot};
 use crate::types::sync::Arc;
 use crate::types::units::{Bytes, Progress, Ticks};
@@ -183,6 +184,14 @@ impl<S: Store> Broker<S> {
         Ok(self.budget_status())
     }
 
+    /// Holds a job's progress to a rate, as [`Pool::set_pace`](crate::Pool::set_pace). Whether the
+    /// job is there. A client that leases ahead of its wave asks less often, and so is further off.
+    pub fn set_pace(&mut self, job: JobId, pace: Option<Pace>, now: Ticks) -> bool {
+        let is_there = self.ledger.set_pace(job.0, pace, now);
+        self.pump();
+        is_there
+    }
+
     /// Takes over what a job's pulse says. To be called for all jobs before a request is handled:
     /// policies see each job at its own progress.
     pub fn observe(&mut self, job: JobId, read: Reading) {
@@ -199,7 +208,8 @@ impl<S: Store> Broker<S> {
     }
 
     /// Looks at the jobs that others wait for. To be called now and then while somebody waits: that
-    /// others lose patience with a job that does nothing is seen here only.
+    /// others lose patience with a job that does nothing is seen here only, and that one which
+    /// its pace has held up may go on.
     pub fn look(&mut self, now: Ticks) {
         self.ledger.look(now);
         self.pump();

@@ -150,6 +150,7 @@ impl<S: Store> Broker<S> {
             Request::OutOfMemory(asked) => {
                 Reply::Refused(Refusal::Never(ledger.out_of_memory(job, asked, 0, 0)))
             }
+            Request::SetPace(pace) => Reply::Whether(ledger.set_pace(job, pace, now)),
             Request::MayTurn => Reply::Whether(ledger.may_turn(job)),
             Request::Job => Reply::Job(ledger.job(job).map(Box::new)),
             Request::Profile => Reply::Profile(ledger.profile(job).map(|profile| Outline {

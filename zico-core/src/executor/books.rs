@@ -18,10 +18,11 @@ use crate::types::JobKey;
 use crate::types::config::{JobConfig, Terms};
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BrokerError, BudgetError, JoinError, NotRunning};
+use crate::types::pace::Pace;
 use crate::types::pulse::{Pulse, SharedPulse};
 use crate::types::report::{BudgetStatus, Held, JobSnapshot, Snapshot};
 use crate::types::sync::{Arc, Mutex};
-use crate::types::units::Bytes;
+use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::Waiting;
 use crate::types::want::{Demand, Want};
 use crate::types::zone::Zone;
@@ -174,6 +175,22 @@ impl<D: Device> Shared<D> {
             Books::Own(ledger) => ledger.lock().replan(job, peak),
             Books::Remote(remote) => remote.replan(job, peak),
         }
+    }
+
+    /// Gives a job a pace, or none. Whether the job is there.
+    pub(crate) fn set_pace(&self, job: JobKey, pace: Option<Pace>) -> bool {
+        match &self.books {
+            Books::Own(_) => {
+                let now = self.device.now();
+                self.ledger(|ledger| ledger.set_pace(job, pace, now)) == Some(true)
+            }
+            Books::Remote(remote) => remote.set_pace(job, pace),
+        }
+    }
+
+    /// When the next of those that rest may go on. A broker sees to that itself.
+    pub(crate) fn poll_at(&self) -> Option<Ticks> {
+        self.quietly(|ledger| ledger.rests_until()).flatten()
     }
 
     pub(super) fn ask_for(

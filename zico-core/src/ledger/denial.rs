@@ -132,6 +132,7 @@ impl Ledger {
             account.denied = true;
             account.stall(now, epoch, asked);
         }
+        self.call_upon(None);
     }
 
     /// Whether what is asked for, which is there and is kept for others, is all that is left to do:
@@ -240,6 +241,7 @@ impl Ledger {
     /// Looks at the jobs that others wait for: those that they wait for in vain they do no longer.
     /// Wakes those who wait if they are to ask again, be it to be told that nothing can go on.
     pub(crate) fn look(&mut self, now: Ticks) {
+        self.call_upon(Some(now));
         let patience = self.patience;
         let looked = self.accounts.values_mut().map(|account| account.look(now, patience));
         if looked.fold(false, |any, new| any | new) {

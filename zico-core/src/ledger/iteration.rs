@@ -46,6 +46,9 @@ impl Ledger {
             }
             Some(Phase::Idle) => {
                 self.check_fits(job)?;
+                if let Some(rest) = self.has_to_rest(job, now) {
+                    return Ok(Begin::Wait(Some(rest).filter(|&rest| rest < Ticks::MAX)));
+                }
                 self.set_phase(job, Phase::Waiting(None));
                 if let Some(account) = self.accounts.get_mut(&job) {
                     account.bypassed = Bypasses::default();
@@ -61,6 +64,7 @@ impl Ledger {
         if let Phase::Waiting(delay) = account.phase {
             // A job that waits cannot free what others wait for: one of them may have to be told.
             self.note_if_stuck();
+            self.call_upon(None);
             return Ok(Begin::Wait(delay));
         }
         let carried = account.predictor.carried();
@@ -132,6 +136,7 @@ impl Ledger {
     /// A job that waits, or may start or come back from the host and has not done so, no longer
     /// wants to.
     pub(crate) fn withdraw(&mut self, job: JobKey) {
+        self.no_longer_rests(job);
         let waits = |account: &Account| {
             matches!(account.phase, Phase::Waiting(_) | Phase::Admitted)
                 || account.away.is_coming_back()

@@ -94,6 +94,9 @@ impl Ledger {
         if let Some(denied) = self.breaks_ticket(job, want) {
             return Err(denied);
         }
+        if let Some(rests) = self.rests(job, want, now) {
+            return Err(Denied::Busy(rests));
+        }
         self.note_first_wave(job, want);
         let mut backings = core::mem::take(&mut self.backings);
         let granted = self.choose(job, want, &mut backings) == 0

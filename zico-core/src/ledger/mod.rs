@@ -31,6 +31,7 @@ mod admission;
 mod adopt;
 mod ahead;
 mod banker;
+mod bucket;
 mod budget;
 mod denial;
 mod fairness;
@@ -39,6 +40,7 @@ mod first_wave;
 mod iteration;
 mod lease;
 mod leaving;
+mod pace;
 mod pages;
 mod pins;
 mod placement;
@@ -104,6 +106,8 @@ pub(crate) struct Ledger {
     accounts: BTreeMap<JobKey, Account>,
     /// The jobs that wait to start an iteration, in the order of asking.
     waiting: VecDeque<JobKey>,
+    /// Some job has a pace, or has had one.
+    has_paces: bool,
     policy: Box<dyn Policy>,
     hand_over: HandOver,
     patience: Ticks,
@@ -150,6 +154,7 @@ impl Ledger {
             open: regions,
             accounts: BTreeMap::new(),
             waiting: VecDeque::new(),
+            has_paces: false,
             policy,
             hand_over: rules.hand_over,
             patience: rules.patience,
@@ -232,9 +237,11 @@ impl Ledger {
         Some(&self.accounts.get(&job)?.pulse)
     }
 
-    /// Whether a job waits, to start or for memory.
+    /// Whether a job waits, to start, for memory, or for its pace.
     pub(crate) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.accounts.values().any(|account| account.denied)
+        !self.waiting.is_empty()
+            || self.accounts.values().any(|account| account.denied)
+            || self.has_resting()
     }
 
     /// Whether a page is backed.

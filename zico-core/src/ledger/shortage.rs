@@ -28,6 +28,7 @@ impl Ledger {
             draining: bytes(self.accounts.values().map(|account| account.draining).sum()),
             suspended: bytes(self.away),
             free: self.bytes(free as u64),
+            rest: None,
         }
     }
 

@@ -49,6 +49,7 @@ impl Ledger {
                 budget: self.budget(),
             }));
         }
+        self.no_longer_rests(job);
         let Some(account) = self.accounts.get_mut(&job) else { return Err(Refusal::Left) };
         account.away.go();
         account.has_moved();
@@ -146,6 +147,7 @@ impl Ledger {
         let may = self.accounts.get(&job).is_some_and(|account| account.away.is_coming_back());
         if !may {
             self.note_if_stuck();
+            self.call_upon(None);
         }
         Ok(may)
     }

@@ -8,7 +8,7 @@ use super::run::Phase;
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::report::Holder;
-use crate::types::units::Bytes;
+use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::{Awaited, Waiting};
 
 impl Ledger {
@@ -17,15 +17,16 @@ impl Ledger {
         let waiting = |(&key, account): (&JobKey, &Account)| {
             let bytes =
                 |regions: u32| Bytes::new(u64::from(regions).saturating_mul(self.page_bytes));
-            let awaited = match (&account.phase, account.awaited()) {
+            let awaited = match (&account.phase, account.rests_until(), account.awaited()) {
                 _ if account.away.is_coming_back() && account.denied => {
                     Awaited::Return(bytes(account.away.regions()))
                 }
-                (Phase::Waiting(_), _) if account.away.is_absent() => {
+                (_, Some(until), _) => Awaited::Pace(Some(until).filter(|&at| at < Ticks::MAX)),
+                (Phase::Waiting(_), ..) if account.away.is_absent() => {
                     Awaited::Return(bytes(account.away.regions()))
                 }
-                (Phase::Waiting(_), _) => Awaited::Start,
-                (_, Some(regions)) => Awaited::Memory(bytes(regions)),
+                (Phase::Waiting(_), ..) => Awaited::Start,
+                (_, _, Some(regions)) => Awaited::Memory(bytes(regions)),
                 _ => return None,
             };
             let returns = matches!(awaited, Awaited::Return(_));
@@ -33,7 +34,8 @@ impl Ledger {
                 let may_free = other.is_running() || other.holds_leftovers();
                 may_free || other.draining > 0 || returns && other.leased_total() > 0
             };
-            let others = self.accounts.iter().filter(|&(&other, _)| other != key);
+            let is_paced = matches!(awaited, Awaited::Pace(_));
+            let others = self.accounts.iter().filter(|&(&other, _)| other != key && !is_paced);
             let mut blockers: Vec<Holder> =
                 others.filter(|(_, other)| holds(other)).map(|other| self.holder(other)).collect();
             blockers.sort_by_key(|blocker| core::cmp::Reverse(blocker.held.total()));

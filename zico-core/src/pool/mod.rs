@@ -18,10 +18,11 @@ use crate::types::JobId;
 use crate::types::config::{JobConfig, Terms};
 use crate::types::device::Device;
 use crate::types::error::{BudgetError, JoinError, PoolError};
+use crate::types::pace::Pace;
 use crate::types::report::{Activity, BudgetStatus, Snapshot};
 use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex, Ordering};
-use crate::types::units::Bytes;
+use crate::types::units::{Bytes, Ticks};
 use crate::types::waits::Waiting;
 use crate::types::zone::Zone;
 use config::{check_region, range_of};
@@ -227,6 +228,47 @@ impl<D: Device> Pool<D> {
         let (stream, heap) = shared.handles.lock().heap(job.0)?;
         shared.unpark(job.0, stream, &heap, true);
         Some(LiveBlocks { job: there.name, blocks: shared.leave(job.0, &heap) })
+    }
+
+    /// Holds a job's progress to a rate, or no longer. Whether the job is there.
+    ///
+    /// The job has to wait for the next token of its [`Pace`] where it asks to start an iteration
+    /// ([`Begin::Wait`]) and where an allocation needs a lease ([`AllocError::Busy`], with
+    /// [`Shortage::rest`]). All other allocations are as fast as ever: so a job may be ahead of its
+    /// pace by what it does between two leases, or after the last one of an iteration. It pays for
+    /// that before it goes on, and over a long time the rate is kept to.
+    ///
+    /// Others never wait for a job because of its pace. While one of them waits, to start or for
+    /// memory, or a lowered budget has not been reached, an iteration that runs goes on at full
+    /// speed, and so may one begin of a job that holds what it may free. What it does meanwhile it
+    /// pays for later.
+    ///
+    /// The pool has no timer. Whoever waits for a token asks again at that time; those who wait for
+    /// the pool's generation are told by the first [`poll`](Self::poll) after it
+    /// ([`poll_at`](Self::poll_at)). Another pace counts at once, and what was saved up or is owed
+    /// stays so many operations. At a broker that has been restarted the job has none.
+    ///
+    /// ```
+    /// # use zico_core::{Device, Job, Pace, Pool, Ticks};
+    /// /// The job makes no more than 1000 allocations and frees in a second.
+    /// fn slow_down<D: Device>(pool: &Pool<D>, job: &Job<D>) {
+    ///     pool.set_pace(job.id(), Some(Pace::new(1000, Ticks::millis(1000))));
+    /// }
+    /// ```
+    ///
+    /// [`Begin::Wait`]: crate::Begin::Wait
+    /// [`AllocError::Busy`]: crate::AllocError::Busy
+    /// [`Shortage::rest`]: crate::Shortage::rest
+    pub fn set_pace(&self, job: JobId, pace: Option<Pace>) -> bool {
+        self.shared.set_pace(job.0, pace)
+    }
+
+    /// When to [`poll`](Self::poll) next by the device's clock even if nothing else happens: a job
+    /// that its [pace](Self::set_pace) holds up may go on then. None if there is no such job, or if
+    /// the pool's books are at a broker, which sees to that itself.
+    #[must_use]
+    pub fn poll_at(&self) -> Option<Ticks> {
+        self.shared.poll_at()
     }
 
     /// The jobs that wait, to start an iteration or for memory, and for whom: what to look at where

@@ -8,6 +8,7 @@ pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod host;
 pub(crate) mod lifetime;
+pub(crate) mod pace;
 pub(crate) mod pulse;
 pub(crate) mod refused;
 pub(crate) mod report;

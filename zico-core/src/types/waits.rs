@@ -6,7 +6,7 @@ use core::fmt;
 use crate::types::JobId;
 use crate::types::report::Holder;
 use crate::types::sync::Arc;
-use crate::types::units::Bytes;
+use crate::types::units::{Bytes, Ticks};
 
 /// What a job waits for.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -19,6 +19,9 @@ pub enum Awaited {
     Return(Bytes),
     /// Memory: so much has to be leased for what it asked for last.
     Memory(Bytes),
+    /// That its [pace](crate::Pool::set_pace) lets it go on: from this moment of the device's clock
+    /// on, or, where there is none, when it is given another one. Nobody is in its way.
+    Pace(Option<Ticks>),
 }
 
 /// A job that waits.
@@ -47,6 +50,10 @@ impl fmt::Display for Waiting {
                 write!(f, "{} waits to come back with {bytes}", self.job)?;
             }
             Awaited::Memory(bytes) => write!(f, "{} waits for {bytes}", self.job)?,
+            Awaited::Pace(None) => write!(f, "{} is held up by a pace of none", self.job)?,
+            Awaited::Pace(Some(until)) => {
+                write!(f, "{} is held up by its pace until {until}", self.job)?;
+            }
         }
         for (i, Holder { job, activity, held, .. }) in self.blockers.iter().enumerate() {
             let before = if i == 0 { ": " } else { "; " };

@@ -26,6 +26,7 @@ mod conservative;
 mod exclusive;
 mod lanes;
 mod model_based;
+pub mod pacing;
 mod spatial;
 
 #[cfg(test)]

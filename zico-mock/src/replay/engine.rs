@@ -4,6 +4,7 @@ use zico_core::policy::Policy;
 use zico_core::{Bytes, Ticks};
 
 use super::actor::Actor;
+use super::pacer::Pacer;
 use super::pools::Pools;
 use super::{GRANULARITY, JobOutcome, Outcome, PATIENCE, ReplayConfig, ReplayError, Wave, names};
 use crate::trace::Trace;
@@ -23,6 +24,9 @@ pub(super) struct Replay<'t> {
     settled: Option<Ticks>,
     /// The pools' generation at the last retry of the waiting jobs.
     seen: u32,
+    pacer: Option<Pacer>,
+    /// When the window closes at the latest.
+    length: Option<Ticks>,
 }
 
 impl<'t> Replay<'t> {
@@ -49,17 +53,22 @@ impl<'t> Replay<'t> {
             peak_live: Bytes::ZERO,
             settled: None,
             seen,
+            pacer: Pacer::new(traces, config),
+            length: config.length,
         })
     }
 
     pub(super) fn run(mut self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, ReplayError> {
         let mut reported = 0;
         let (mut last, mut rounds) = ((Ticks::ZERO, 0), 0);
-        while !self.actors.iter().all(Actor::is_done) {
+        while !self.is_over() {
             let ready =
                 |(i, actor): (usize, &Actor<'_>)| Some((actor.ready_at()?, actor.turns(), i));
             let next = self.actors.iter().enumerate().filter_map(ready).min();
-            match (next, self.device.next_completion()) {
+            let completion = self.device.next_completion();
+            let first = next.map(|(at, ..)| at).into_iter().chain(completion).min();
+            match (next, completion) {
+                _ if self.is_due(first) => self.tick()?,
                 (Some((at, _, i)), completion)
                     if completion.is_none_or(|completion| at < completion) =>
                 {
@@ -93,6 +102,38 @@ impl<'t> Replay<'t> {
         self.finish()
     }
 
+    /// Whether the window closes: each job has done its iterations, but for those that are paced, or
+    /// its time is over.
+    fn is_over(&self) -> bool {
+        let is_paced = |i: usize| self.pacer.as_ref().is_some_and(|pacer| pacer.paces(i));
+        match self.length {
+            Some(length) => self.now() >= length,
+            None => self.actors.iter().enumerate().all(|(i, actor)| actor.is_done() || is_paced(i)),
+        }
+    }
+
+    /// What happens next by the clock alone.
+    fn alarm(&self) -> Option<Ticks> {
+        let window = self.pacer.as_ref().map(Pacer::next);
+        [window, self.pools.poll_at(), self.length].into_iter().flatten().min()
+    }
+
+    /// Whether that is before the first of all else.
+    fn is_due(&self, first: Option<Ticks>) -> bool {
+        self.alarm().is_some_and(|alarm| first.is_none_or(|first| alarm <= first))
+    }
+
+    /// Something happens by the clock alone.
+    fn tick(&mut self) -> Result<(), ReplayError> {
+        let Some(at) = self.alarm() else { return Ok(()) };
+        let at = at.at_least(self.now());
+        self.device.advance_to(at);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.look(at, &self.actors, &self.pools);
+        }
+        Ok(self.pools.poll()?)
+    }
+
     /// The device finishes a launch.
     fn complete(&mut self, at: Ticks) -> Result<(), ReplayError> {
         self.device.advance_to(at);
@@ -120,6 +161,10 @@ impl<'t> Replay<'t> {
 
     /// No job may wait for ever, however busy the others are.
     fn check_patience(&mut self) -> Result<(), ReplayError> {
+        if self.pacer.is_some() {
+            // A job that is paced may wait for as long as the others run.
+            return Ok(());
+        }
         let total = self.actors.iter().map(Actor::iterations).sum();
         let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
         let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };

@@ -16,6 +16,7 @@ mod engine;
 mod handle;
 mod machine;
 mod outcome;
+mod pacer;
 mod policies;
 mod pools;
 mod program;
@@ -26,11 +27,13 @@ mod solo;
 mod source;
 mod state;
 mod trial;
+mod usage;
 mod vary;
 mod wave;
 
 pub use machine::{Machine, MemoryCallCosts};
 pub use outcome::{JobOutcome, Outcome, Span};
+pub use pacer::{Pacing, Priority};
 pub use policies::PolicyKind;
 pub use program::{Op, Program};
 pub use relief::{
@@ -38,6 +41,7 @@ pub use relief::{
 };
 pub use solo::{Needs, Solo, needs, solo};
 pub use trial::{Figures, Trial, fairness, trial};
+pub use usage::{Phase, Usage};
 pub use vary::varied;
 pub use wave::{Sample, Wave};
 
@@ -84,6 +88,15 @@ pub struct ReplayConfig {
     /// The plans of relief that jobs carry out, in the order of the traces. A job without one runs
     /// as it was recorded.
     pub relief: Vec<Option<Arc<Relieved>>>,
+    /// What matters more, in the order of the traces. A job without one is of production.
+    pub priorities: Vec<Priority>,
+    /// How jobs of low priority are paced, if they are.
+    pub pacing: Option<Pacing>,
+    /// When jobs come, and when they rest, in the order of the traces. A job without one comes at
+    /// once and never rests.
+    pub usage: Vec<Usage>,
+    /// The window closes then, however many iterations each job has done.
+    pub length: Option<Ticks>,
     /// The parameters of the simulated host and device.
     pub machine: Machine,
 }
@@ -104,6 +117,10 @@ impl ReplayConfig {
             plans: true,
             processes: false,
             relief: Vec::new(),
+            priorities: Vec::new(),
+            pacing: None,
+            usage: Vec::new(),
+            length: None,
             machine: Machine::default(),
         }
     }
@@ -143,8 +160,8 @@ pub enum ReplayError {
     },
 }
 
-/// Replays `traces` together until each job has done its iterations. A job that is done goes on
-/// until the last one is, so that all run over the whole window.
+/// Replays `traces` together until each job has done its iterations, but for those that are paced.
+/// A job that is done goes on until the last one is, so that all run over the whole window.
 ///
 /// `progress` is told how many of the iterations asked for have been done, of all jobs together.
 ///

@@ -1,7 +1,7 @@
 //! The pools of a replay: one that all jobs share, or one for each job on the same device.
 
 use zico_core::policy::Policy;
-use zico_core::{Bytes, Pool, PoolConfig, PoolError};
+use zico_core::{Bytes, Pool, PoolConfig, PoolError, Ticks};
 
 use super::ReplayConfig;
 use crate::{MockBroker, MockClient, MockDevice, MockError};
@@ -103,6 +103,11 @@ impl Pools {
     pub(super) fn generation(&self) -> u32 {
         self.serve();
         self.all.iter().map(Pool::generation).fold(0, u32::wrapping_add)
+    }
+
+    /// When to poll next if nothing else happens.
+    pub(super) fn poll_at(&self) -> Option<Ticks> {
+        self.all.iter().filter_map(Pool::poll_at).min()
     }
 
     pub(super) fn poll(&self) -> Result<(), MockError> {

@@ -17,6 +17,8 @@ pub(super) struct Progress {
     ends: VecDeque<u64>,
     /// Recorded work that the device has finished of the oldest of them.
     done: Ticks,
+    /// The same of all that it has done so far.
+    made: Ticks,
 }
 
 impl Progress {
@@ -42,6 +44,7 @@ impl Progress {
             self.finished += 1;
             let work = self.outstanding.pop_front().unwrap_or_default();
             self.done = self.done.saturating_add(work);
+            self.made = self.made.saturating_add(work);
             iterations += self.close();
         }
         iterations
@@ -56,6 +59,11 @@ impl Progress {
             closed += 1;
         }
         closed
+    }
+
+    /// Recorded work that the device has finished.
+    pub(super) fn made(&self) -> Ticks {
+        self.made
     }
 
     /// The share of the iteration under way that the device has finished.

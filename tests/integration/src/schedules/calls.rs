@@ -9,7 +9,7 @@ use zico_mock::{Access, Claim, Utilisation};
 
 use super::bound::cost;
 use super::run::{Actor, Dev, Done, Live, Run, State};
-use super::script::{Ending, Marks, Op};
+use super::script::{Ending, Marks, Op, Script};
 use crate::handle::Handle;
 
 impl Run<'_> {
@@ -21,7 +21,9 @@ impl Run<'_> {
         self.note(|| format!("job {who} joins: {:?}", joined.as_ref().err()));
         match joined {
             Ok(job) => {
-                let detect = self.setup.scripts[who].marks == Marks::Detected;
+                let Script { marks, pace, .. } = self.setup.scripts[who];
+                assert!(self.pool.set_pace(job.id(), pace));
+                let detect = marks == Marks::Detected;
                 self.actors[who].job = Some(Arc::new(Handle::new(job, detect)));
                 Done::Yes
             }
@@ -141,6 +143,7 @@ impl Run<'_> {
                 actor.slots[slot] = Some(live);
                 Done::Yes
             }
+            Err(AllocError::Busy(shortage)) if shortage.rest.is_some() => Done::Rest(generation),
             Err(AllocError::Busy(shortage)) => Done::Wait(generation, shortage.to_string()),
             Err(AllocError::Device(_)) if self.actors[who].mute.is_some() => Done::Later,
             Err(error) => Done::Told(error.to_string()),

@@ -44,6 +44,8 @@ pub(super) enum Done {
     Yes,
     /// Not now: to be asked again when the generation is another than this.
     Wait(u32, String),
+    /// The same, because of its pace.
+    Rest(u32),
     /// Not now, because of the device.
     Later,
     /// Refused for good.
@@ -180,6 +182,12 @@ impl Run<'_> {
             *vain = 0;
             return Ok(true);
         }
+        if let Some(moment) = self.pool.poll_at() {
+            self.device.advance_to(moment);
+            self.poll()?;
+            *vain = 0;
+            return Ok(true);
+        }
         if *vain < 3 {
             *vain += 1;
             self.poll()?;
@@ -300,6 +308,10 @@ impl Run<'_> {
             Done::Wait(generation, why) => {
                 self.actors[who].waits = Some((generation, why));
                 self.note(|| format!("job {who} has to wait at {}", Self::name(op)));
+            }
+            Done::Rest(generation) => {
+                self.actors[who].waits = Some((generation, "its pace holds it up".to_owned()));
+                self.note(|| format!("job {who} rests at {}", Self::name(op)));
             }
             Done::Told(why) => return self.told(who, op, &why),
         }

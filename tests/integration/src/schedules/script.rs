@@ -1,7 +1,7 @@
 //! Programs of jobs, drawn from a seed. A program ends if each of its steps can be done.
 
 use fastrand::Rng;
-use zico_core::{Bytes, JobConfig, Lifetime};
+use zico_core::{Bytes, JobConfig, Lifetime, Pace, Ticks};
 
 use crate::waves::{REGION, regions};
 
@@ -83,6 +83,8 @@ pub struct Script {
     pub capped: bool,
     /// Its iterations are planned.
     pub planned: bool,
+    /// The rate that it is held to.
+    pub pace: Option<Pace>,
     /// What it does.
     pub ops: Vec<Op>,
     /// And in the end.
@@ -137,9 +139,16 @@ impl Script {
             floor: if rng.u8(..6) == 0 { rng.u64(1..5) } else { 0 },
             capped: rng.u8(..8) == 0,
             planned: rng.bool(),
+            pace: None,
             ops,
             ending,
         }
+    }
+
+    /// A job that is to be held to a rate, or not.
+    pub(super) fn draw_pace(&mut self, rng: &mut Rng) {
+        let every = Ticks::micros(rng.u64(1..2000));
+        self.pace = rng.bool().then(|| Pace::new(rng.u32(1..40), every).burst(rng.u32(..20)));
     }
 
     /// On which terms it joins.

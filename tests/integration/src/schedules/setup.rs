@@ -48,7 +48,11 @@ impl Setup {
         let common = Common { whole: rng.u8(..3) > 0 };
         // Two and three are the most telling.
         let count = rng.usize(jobs.clone()).min(rng.usize(jobs));
-        let scripts = (0..count).map(|_| Script::draw(&mut rng, common)).collect();
+        let mut scripts: Vec<Script> = (0..count).map(|_| Script::draw(&mut rng, common)).collect();
+        if seed % 5 == 1 {
+            let mut rng = Rng::with_seed(!seed);
+            scripts.iter_mut().for_each(|script| script.draw_pace(&mut rng));
+        }
         let kinds = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_every_peak());
         let kinds: Vec<PolicyKind> = kinds.collect();
         let policy = match rng.u8(..8) {
@@ -140,6 +144,9 @@ impl Setup {
                     _ => add(&|setup| _ = setup.scripts[job].ops.remove(at)),
                 }
             }
+            if script.pace.is_some() {
+                add(&|setup| setup.scripts[job].pace = None);
+            }
             if script.floor > 0 {
                 add(&|setup| setup.scripts[job].floor = 0);
             }
@@ -164,11 +171,11 @@ impl fmt::Display for Setup {
             if self.changes { ", the budget changes" } else { "" },
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {
-            let Script { marks, declares, floor, capped, planned, ops, ending } = script;
+            let Script { marks, declares, floor, capped, planned, pace, ops, ending } = script;
             writeln!(
                 f,
                 "job {job}: {marks:?}, {ending:?} in the end, floor {floor}, declares {declares}, \
-                 capped {capped}, planned {planned}; {most:?}"
+                 capped {capped}, planned {planned}, pace {pace:?}; {most:?}"
             )?;
             for op in ops {
                 write!(f, "  {op}")?;

@@ -101,6 +101,17 @@ pub enum Call {
         /// To so much.
         mib: u64,
     },
+    /// Hold a job's progress to a rate, or no longer.
+    SetPace {
+        /// Whose.
+        job: usize,
+        /// To so many operations ...
+        operations: u32,
+        /// ... in so many microseconds, or none if that is none.
+        micros: u64,
+        /// The most that are saved up.
+        burst: u32,
+    },
     /// From now on calls of these operations fail so often.
     Fail {
         /// Which.

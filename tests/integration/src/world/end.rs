@@ -1,4 +1,5 @@
-//! The end of a sequence: each job can go on, or is refused; then all memory comes back.
+//! The end of a sequence: each job can go on, or is refused, whatever the paces of the others; then
+//! all memory comes back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -35,6 +36,8 @@ impl Inner {
         self.all_come_back(settle);
         let one = Request::new(REGION, Lifetime::Iteration);
         for job in &jobs {
+            // The others keep their paces, be it a halt.
+            assert!(self.pool.set_pace(job.id(), None));
             settle();
             let begun = (0..4).find_map(|_| match job.begin(None) {
                 Ok(Begin::Wait(_)) => {

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zico_core::{
-    BudgetError, Bytes, Class, HandOver, Job, JobConfig, Planning, Pool, PoolConfig, Ticks,
+    Awaited, BudgetError, Bytes, Class, HandOver, Job, JobConfig, Pace, Planning, Pool, PoolConfig,
+    Ticks, Waiting,
 };
 use zico_mock::{
     FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockError, MockStream, Utilisation,
@@ -191,6 +192,10 @@ impl Inner {
             Call::Poll => drop(self.pool.poll()),
             Call::Trim { mib } => self.trim(Bytes::mib(mib)),
             Call::SetBudget { mib } => self.set_budget(Bytes::mib(mib)),
+            Call::SetPace { job, operations, micros, burst } => {
+                let pace = Pace::new(operations, Ticks::micros(micros)).burst(burst);
+                self.set_pace(job, (micros > 0).then_some(pace));
+            }
             Call::Fail { operations, permille } => {
                 let plan = FaultPlan::none().random(operations, permille, 1, Class::Transient);
                 self.pool.device().inner().set_plan(plan);
@@ -247,6 +252,17 @@ impl Inner {
             Err(BudgetError::BelowPersistent { kept, .. }) => assert!(kept > budget),
             Err(BudgetError::TooSmall { .. }) => assert!(budget < REGION),
             Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn set_pace(&self, job: usize, pace: Option<Pace>) {
+        let Some(job) = self.job(job) else { return };
+        assert!(self.pool.set_pace(job.id(), pace));
+        if pace.is_none() && self.is_alone(self.fired.load(Ordering::SeqCst)) {
+            let waits = self.pool.waits();
+            let rests = waits.iter().find(|waiting| waiting.id == job.id());
+            let is_paced = |waiting: &Waiting| matches!(waiting.awaited, Awaited::Pace(_));
+            assert!(!rests.is_some_and(is_paced), "it has no pace: {waits:?}");
         }
     }
 

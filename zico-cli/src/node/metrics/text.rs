@@ -79,11 +79,16 @@ impl Text {
             (vec![("activity", word(does))], count as u64)
         });
         self.each(JOBS, jobs);
-        let for_memory =
-            waits.iter().filter(|waiting| matches!(waiting.awaited, Awaited::Memory(_))).count();
-        let to_start = waits.len() - for_memory;
-        let counts = [("start", to_start), ("memory", for_memory)];
-        self.each(WAITS, counts.map(|(what, count)| (vec![("for", what)], count as u64)));
+        let (mut to_start, mut for_memory, mut for_pace) = (0, 0, 0);
+        for waiting in waits {
+            *match waiting.awaited {
+                Awaited::Memory(_) => &mut for_memory,
+                Awaited::Pace(_) => &mut for_pace,
+                _ => &mut to_start,
+            } += 1;
+        }
+        let counts = [("start", to_start), ("memory", for_memory), ("pace", for_pace)];
+        self.each(WAITS, counts.map(|(what, count)| (vec![("for", what)], count)));
         let Counts { leases, leased, denied, creates, destroys, maps, unmaps, fences, .. } =
             pool.counts;
         for (metric, count) in [(LEASES, leases), (LEASED, leased), (DENIED, denied)] {

@@ -1,4 +1,4 @@
-//! What is asked of the books and changes nothing.
+//! What is asked of the books and changes nothing in them, or nothing but a job's pace.
 
 use alloc::boxed::Box;
 
@@ -9,6 +9,7 @@ use crate::ledger::Denied;
 use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::error::{OutOfMemory, Shortage};
+use crate::types::pace::Pace;
 use crate::types::report::JobSnapshot;
 use crate::types::units::Bytes;
 use crate::types::want::Demand;
@@ -47,6 +48,10 @@ impl<D: Device> Remote<D> {
             Ok(Reply::Refused(Refusal::Never(why))) => Some(why),
             _ => None,
         }
+    }
+
+    pub(in crate::executor) fn set_pace(&self, job: JobKey, pace: Option<Pace>) -> bool {
+        matches!(self.ask(job, Request::SetPace(pace)), Ok(Reply::Whether(true)))
     }
 
     pub(in crate::executor) fn may_turn(&self, job: JobKey) -> bool {

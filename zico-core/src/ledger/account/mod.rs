@@ -3,6 +3,7 @@
 mod away;
 mod claim;
 mod growth;
+mod pace;
 mod waits;
 
 use alloc::collections::VecDeque;
@@ -27,6 +28,7 @@ use crate::types::zone::Zone;
 
 use away::Away;
 pub(super) use claim::{Blame, Stake};
+pub(super) use pace::{Paced, Rest};
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
 pub(crate) struct Batch {
@@ -56,6 +58,8 @@ pub(crate) struct Account {
     pub(crate) fenced: VecDeque<Batch>,
     pub(super) phase: Phase,
     pub(super) terms: Terms,
+    /// The rate that it is held to, if it is.
+    pub(super) pace: Option<Paced>,
     /// Whose job it is: memory never goes from one user to another.
     pub(super) user: u32,
     /// It waits for memory.
@@ -111,6 +115,7 @@ impl Account {
             fenced: VecDeque::new(),
             phase: Phase::Idle,
             terms,
+            pace: None,
             user: 0,
             stall: None,
             first_wave: FirstWave::default(),
@@ -309,6 +314,7 @@ impl Account {
     }
 
     pub(crate) fn begin(&mut self, now: Ticks) {
+        self.restart_pace(now);
         self.pulse.restart();
         self.has_moved();
         self.stall = None;

@@ -26,6 +26,7 @@ mod fences;
 mod iterations;
 mod learned;
 mod leases;
+mod pace;
 mod quota;
 mod refusals;
 mod reports;

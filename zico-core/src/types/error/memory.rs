@@ -7,7 +7,7 @@ use core::fmt;
 use super::BrokerError;
 use crate::types::report::Holder;
 use crate::types::sync::Arc;
-use crate::types::units::{Addr, Bytes};
+use crate::types::units::{Addr, Bytes, Ticks};
 
 /// Why memory cannot be had: what was asked for, and who has it.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -36,11 +36,19 @@ pub struct Shortage {
     /// What is nobody's. It may be refused all the same where granting it could leave all jobs
     /// waiting for each other.
     pub free: Bytes,
+    /// It is not memory that is missing: the job's [pace](crate::Pool::set_pace) holds it up, for so
+    /// long as things stand, or until it is given another one ([`Ticks::MAX`]).
+    pub rest: Option<Ticks>,
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} asked {} ", self.job, self.asked)?;
+        match self.rest {
+            Some(Ticks::MAX) => return f.write_str("and is held up by a pace of none"),
+            Some(rest) => return write!(f, "and is held up by its pace for {rest}"),
+            None => {}
+        }
         if self.needed.is_zero() {
             f.write_str("(another call of this job is leasing memory just now)")?;
         } else {
@@ -112,8 +120,9 @@ impl core::error::Error for OutOfMemory {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocError<E> {
-    /// Not now: other jobs hold what is missing, or the device has yet to pass what was freed. Ask
-    /// again when the pool's generation has changed. A job that has been told so counts as one that
+    /// Not now: other jobs hold what is missing, or the device has yet to pass what was freed, or
+    /// the job's pace holds it up ([`Shortage::rest`]). Ask again when the pool's generation has
+    /// changed. A job that has been told so counts as one that
     /// waits for memory until it allocates or frees again: another may be out of memory meanwhile
     /// because nothing else can go on.
     Busy(Shortage),

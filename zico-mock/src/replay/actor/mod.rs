@@ -1,9 +1,11 @@
 //! One job of a replay: a host thread in virtual time that executes a trace.
 
+mod ending;
+
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 
-use zico_core::{AllocError, Begin, Block, Bytes, Held, JobConfig, Pool, Request, Ticks};
+use zico_core::{AllocError, Begin, Block, Bytes, Held, JobConfig, JobId, Pool, Request, Ticks};
 
 use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
@@ -13,11 +15,12 @@ use super::relief::Deed;
 use super::sides::Sides;
 use super::source::Source;
 use super::state::{Done, State};
+use super::usage::Usage;
 use super::{Machine, ReplayConfig, ReplayError};
 use crate::trace::{BlockId, Step, Trace};
 use crate::{Claim, MockDevice, MockStream};
 
-pub(super) struct Actor<'t> {
+pub(in crate::replay) struct Actor<'t> {
     job: Option<Handle>,
     device: MockDevice,
     stream: MockStream,
@@ -40,12 +43,13 @@ pub(super) struct Actor<'t> {
     /// It tells no lifetimes.
     learned: bool,
     wanted: u64,
+    usage: Usage,
     progress: Progress,
     outcome: JobOutcome,
 }
 
 impl<'t> Actor<'t> {
-    pub(super) fn new(
+    pub(in crate::replay) fn new(
         index: u32,
         (name, terms): (String, JobConfig),
         trace: &'t Trace,
@@ -56,6 +60,7 @@ impl<'t> Actor<'t> {
         let stream = device.add_stream();
         let terms = if config.plans { terms } else { terms.without_plans() };
         let plan = config.relief.get(index as usize).cloned().flatten();
+        let usage = config.usage.get(index as usize).cloned().unwrap_or_default();
         let source = Source::new(trace, plan, &device, stream, index);
         Ok(Self {
             job: Some(Handle::new(pool.join(terms.name(name.clone()), stream)?, config.detect)),
@@ -65,7 +70,7 @@ impl<'t> Actor<'t> {
             source,
             machine: config.machine.clone(),
             random: fastrand::Rng::with_seed(config.machine.seed.wrapping_add(index.into())),
-            state: State::Ready(Ticks::ZERO),
+            state: State::Ready(usage.arrives),
             pending: None,
             blocks: HashMap::new(),
             sides: Sides::default(),
@@ -76,13 +81,14 @@ impl<'t> Actor<'t> {
             marks: !config.detect,
             learned: config.learned,
             wanted: config.iterations,
+            usage,
             progress: Progress::default(),
             outcome: JobOutcome::new(name),
         })
     }
 
     /// When the host can go on, unless it waits.
-    pub(super) fn ready_at(&self) -> Option<Ticks> {
+    pub(in crate::replay) fn ready_at(&self) -> Option<Ticks> {
         match self.state {
             State::Ready(at) => Some(at),
             _ => None,
@@ -90,20 +96,20 @@ impl<'t> Actor<'t> {
     }
 
     /// Whether it has done all that was asked for, or has left.
-    pub(super) fn is_done(&self) -> bool {
+    pub(in crate::replay) fn is_done(&self) -> bool {
         self.outcome.iterations >= self.wanted || self.state == State::Left
     }
 
-    pub(super) fn has_left(&self) -> bool {
+    pub(in crate::replay) fn has_left(&self) -> bool {
         self.state == State::Left
     }
 
-    pub(super) fn waits_for_pool(&self) -> bool {
+    pub(in crate::replay) fn waits_for_pool(&self) -> bool {
         self.state == State::Pool
     }
 
     /// Iterations done of those that were asked for.
-    pub(super) fn iterations_wanted_done(&self) -> u64 {
+    pub(in crate::replay) fn iterations_wanted_done(&self) -> u64 {
         if self.state == State::Left {
             self.wanted
         } else {
@@ -111,49 +117,59 @@ impl<'t> Actor<'t> {
         }
     }
 
-    pub(super) fn live(&self) -> Bytes {
+    pub(in crate::replay) fn live(&self) -> Bytes {
         self.live
     }
 
-    pub(super) fn held(&self) -> Held {
+    pub(in crate::replay) fn held(&self) -> Held {
         self.job.as_ref().map(|job| job.job().held()).unwrap_or_default()
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(in crate::replay) fn name(&self) -> &str {
         &self.outcome.name
     }
 
-    pub(super) fn iterations(&self) -> u64 {
+    pub(in crate::replay) fn iterations(&self) -> u64 {
         self.outcome.iterations
     }
 
     /// How many iterations all jobs together have done since this one has waited for the pool, now
     /// that they have done `total`.
-    pub(super) fn has_waited(&mut self, total: u64) -> u64 {
+    pub(in crate::replay) fn has_waited(&mut self, total: u64) -> u64 {
         if self.pending.is_none() || self.state == State::RunAhead {
             self.last_on = total;
         }
         total - self.last_on
     }
 
+    /// Which job of its pool it is, until it has left.
+    pub(in crate::replay) fn id(&self) -> Option<JobId> {
+        self.job.as_ref().map(|job| job.job().id())
+    }
+
+    /// The recorded work that the device has done of it.
+    pub(in crate::replay) fn made(&self) -> Ticks {
+        self.progress.made()
+    }
+
     /// The number of turns it has had.
-    pub(super) fn turns(&self) -> u64 {
+    pub(in crate::replay) fn turns(&self) -> u64 {
         self.turns
     }
 
-    pub(super) fn steps(&self) -> u64 {
+    pub(in crate::replay) fn steps(&self) -> u64 {
         self.steps
     }
 
     /// The pool has changed: what it refused may be tried again.
-    pub(super) fn look_again(&mut self, now: Ticks) {
+    pub(in crate::replay) fn look_again(&mut self, now: Ticks) {
         if self.state == State::Pool {
             self.state = State::Ready(now);
         }
     }
 
     /// The device has finished launches, maybe of this job.
-    pub(super) fn completed(&mut self, now: Ticks) {
+    pub(in crate::replay) fn completed(&mut self, now: Ticks) {
         self.outcome.iterations += self.progress.finish(self.device.completed(self.stream));
         if self.state == State::RunAhead {
             self.state = State::Ready(now);
@@ -161,7 +177,7 @@ impl<'t> Actor<'t> {
     }
 
     /// Each job has done its first iteration: notes what this one has done so far.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::replay) fn settle(&mut self) {
         self.outcome.iterations_before = self.iterations_done();
     }
 
@@ -171,7 +187,7 @@ impl<'t> Actor<'t> {
     }
 
     /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
-    pub(super) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
+    pub(in crate::replay) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
         self.turns += 1;
         let mut before = (self.device.calls(), self.device.usage().mapped);
         loop {
@@ -337,7 +353,8 @@ impl<'t> Actor<'t> {
             span.ended = Some(now);
         }
         self.outcome.iterations += self.progress.end();
-        Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
+        let ended = now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1)));
+        Done::Until(self.usage.next_iteration(ended))
     }
 
     /// From one iteration to the next of the same turn, which the pool takes for one.
@@ -360,40 +377,5 @@ impl<'t> Actor<'t> {
         let running = self.outcome.spans.last().is_some_and(|span| span.ended.is_none());
         let sum = if running { &mut self.outcome.stalled } else { &mut self.outcome.start_delay };
         *sum = sum.saturating_add(now.saturating_sub(since));
-    }
-
-    /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
-    fn leave(&mut self) -> Result<(), ReplayError> {
-        self.outcome.planning =
-            self.job.as_ref().map(|job| job.job().snapshot().planning).unwrap_or_default();
-        if let Some(carrier) = self.source.carrier() {
-            carrier.leave_off()?;
-        }
-        let mut blocks: Vec<(BlockId, Claim)> =
-            self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
-        blocks.sort_unstable_by_key(|&(id, _)| id);
-        for (id, claim) in blocks {
-            self.sides.disown(&self.device, self.stream, (id, claim))?;
-        }
-        self.live = Bytes::ZERO;
-        self.job = None;
-        self.state = State::Left;
-        Ok(())
-    }
-
-    /// The window has closed.
-    pub(super) fn finish(mut self, now: Ticks) -> Result<JobOutcome, ReplayError> {
-        let held = self.held();
-        (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
-        self.outcome.peak_leased = held.peak_leased;
-        self.outcome.moved = self.source.carrier().map_or(Bytes::ZERO, |carrier| carrier.moved());
-        self.outcome.iterations_done = self.iterations_done();
-        if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
-            self.waited(since, now);
-        }
-        if self.state != State::Left {
-            self.leave()?;
-        }
-        Ok(self.outcome)
     }
 }

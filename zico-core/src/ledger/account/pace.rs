@@ -1,0 +1,69 @@
+//! A job's pace in its account: what it has saved up, and whether it rests.
+
+use super::super::bucket::Bucket;
+use super::super::run::Phase;
+use super::Account;
+use crate::types::units::{Progress, Ticks};
+
+/// What the books know of a job's pace.
+pub(in crate::ledger) struct Paced {
+    pub(in crate::ledger) bucket: Bucket,
+    pub(in crate::ledger) rest: Option<Rest>,
+}
+
+/// A job has asked, and had no token.
+#[derive(Clone, Copy)]
+pub(in crate::ledger) struct Rest {
+    pub(in crate::ledger) since: Ticks,
+    /// When there is one; [`Ticks::MAX`] for never.
+    pub(in crate::ledger) until: Ticks,
+    /// How far the job had come.
+    pub(in crate::ledger) at: Progress,
+    /// It has been told to ask again.
+    pub(in crate::ledger) called: bool,
+}
+
+impl Account {
+    /// A new iteration counts its progress from the beginning.
+    pub(in crate::ledger) fn restart_pace(&mut self, now: Ticks) {
+        let progress = self.pulse.progress();
+        if let Some(paced) = &mut self.pace {
+            paced.bucket.settle(progress, now);
+            paced.bucket.restart();
+        }
+    }
+
+    /// It rests no longer. The time for which a running iteration has rested is not its own.
+    pub(in crate::ledger) fn rise(&mut self, now: Ticks) {
+        let rest = self.rest();
+        self.pace.iter_mut().for_each(|paced| paced.rest = None);
+        let Some(rest) = rest else { return };
+        // What it has waited for memory as well counts as that.
+        if let (Phase::Running(run), None) = (&mut self.phase, &self.stall) {
+            run.stalled = run.stalled.saturating_add(now.saturating_sub(rest.since));
+        }
+    }
+
+    /// That it rests, if it does and has not gone on otherwise.
+    pub(in crate::ledger) fn rest(&self) -> Option<Rest> {
+        let progress = self.pulse.progress();
+        self.pace.as_ref()?.rest.filter(|rest| rest.at == progress && !self.gone)
+    }
+
+    /// Until when it rests, if it does and has not gone on otherwise.
+    pub(in crate::ledger) fn rests_until(&self) -> Option<Ticks> {
+        self.rest().map(|rest| rest.until)
+    }
+
+    /// Whether it waits to start, for memory, or to come back from the host.
+    pub(in crate::ledger) fn waits(&self) -> bool {
+        let returns = self.away.is_coming_back() && self.denied;
+        !self.gone
+            && (returns || self.awaited().is_some() || matches!(self.phase, Phase::Waiting(_)))
+    }
+
+    /// Whether others may count on its running on: for what it holds, or may yet take.
+    pub(in crate::ledger) fn is_counted_on(&self) -> bool {
+        self.has_claim() || self.holds_leftovers()
+    }
+}
