@@ -47,8 +47,9 @@ impl Ledger {
             anew = true;
             queue.start(place);
             self.waiting.retain(|&waiting| waiting != job);
-            self.let_in(job);
-            queue.has_started(self, job);
+            if self.let_in(job) {
+                queue.has_come_back(self, job);
+            }
             self.bypass_stalled();
             self.wake = true;
         }
@@ -97,16 +98,16 @@ impl Ledger {
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
     }
 
-    /// A job that waited may start its iteration, or come back from the host.
-    pub(super) fn let_in(&mut self, job: JobKey) {
-        let Some(account) = self.accounts.get_mut(&job) else { return };
-        let phase = if account.away.is_absent() {
+    /// A job that waited may start its iteration, or come back from the host: whether it is that.
+    fn let_in(&mut self, job: JobKey) -> bool {
+        let Some(account) = self.accounts.get_mut(&job) else { return false };
+        let returns = account.away.is_absent();
+        if returns {
             account.away.come_back();
-            Phase::Idle
-        } else {
-            Phase::Admitted
-        };
-        self.set_phase(job, phase);
+        }
+        account.phase = if returns { Phase::Idle } else { Phase::Admitted };
+        account.has_moved();
+        returns
     }
 
     /// Whether some iteration that runs could no longer finish, or this one not, if it started.

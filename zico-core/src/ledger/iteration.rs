@@ -22,11 +22,10 @@ impl Ledger {
         told: Option<u64>,
         now: Ticks,
     ) -> Result<Begin, BeginError> {
-        if self.accounts.get(&job).is_none_or(|account| account.gone) {
-            return Err(BeginError::Left);
-        }
-        if self.accounts.get(&job).is_some_and(|account| !account.away.is_empty()) {
-            return Err(BeginError::Suspended);
+        match self.accounts.get(&job).filter(|account| !account.gone) {
+            None => return Err(BeginError::Left),
+            Some(account) if !account.away.is_empty() => return Err(BeginError::Suspended),
+            Some(_) => {}
         }
         let other = self.accounts.get_mut(&job).is_some_and(|account| {
             !matches!(account.phase, Phase::Running(_)) && account.predictor.expect(told)

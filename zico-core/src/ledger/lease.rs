@@ -91,10 +91,14 @@ impl Ledger {
         {
             return Err(denied);
         }
-        if let Some(denied) = self.breaks_ticket(job, want) {
+        if self.away > 0
+            && let Some(denied) = self.breaks_ticket(job, want)
+        {
             return Err(denied);
         }
-        if let Some(rests) = self.rests(job, want, now) {
+        if self.has_paces
+            && let Some(rests) = self.rests(job, want, now)
+        {
             return Err(Denied::Busy(rests));
         }
         self.note_first_wave(job, want);

@@ -132,11 +132,10 @@ impl Queue {
         }
     }
 
-    /// The books say now what the job does that runs: one that comes back from the host runs no
-    /// iteration.
-    pub(super) fn has_started(&mut self, ledger: &Ledger, job: JobKey) {
+    /// A job that waited comes back from the host: it runs no iteration, and has its room.
+    #[cold]
+    pub(super) fn has_come_back(&mut self, ledger: &Ledger, job: JobKey) {
         if let Some(account) = ledger.accounts.get(&job)
-            && account.away.is_coming_back()
             && let Ok(at) = self.keys.binary_search(&job)
         {
             self.jobs[at] = account.tenant();

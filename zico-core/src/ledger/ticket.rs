@@ -251,7 +251,7 @@ impl Ledger {
     /// Why what is asked for can never be had while jobs are on the host: it stays, and one of them
     /// could not come back.
     pub(super) fn breaks_ticket(&self, job: JobKey, want: &Want) -> Option<Denied> {
-        if self.away == 0 || want.zone != Zone::Persistent {
+        if want.zone != Zone::Persistent {
             return None;
         }
         let own = self.accounts.get(&job)?;

@@ -24,6 +24,9 @@ enum Way {
 pub(in crate::ledger) struct Away {
     regions: [u32; Zone::COUNT],
     way: Way,
+    /// The regions for which room is the job's: all of them on the way, else none. Looked at with
+    /// each lease.
+    reserved: [u32; Zone::COUNT],
 }
 
 impl Away {
@@ -61,48 +64,55 @@ impl Away {
 
     /// Regions for which room is the job's.
     pub(in crate::ledger) fn reserved(&self) -> u32 {
-        if self.is_moving() { self.regions() } else { 0 }
+        self.reserved.iter().sum()
     }
 
     /// The same of one zone.
     pub(in crate::ledger) fn reserved_of(&self, zone: Zone) -> u32 {
-        if self.is_moving() { self.regions_of(zone) } else { 0 }
+        self.reserved[zone.index()]
     }
 
     /// The job begins to go.
     pub(in crate::ledger) fn go(&mut self) {
-        self.way = Way::Out;
+        self.turn(Way::Out);
     }
 
     /// There is room for it to come back.
     pub(in crate::ledger) fn come_back(&mut self) {
-        self.way = Way::Back;
+        self.turn(Way::Back);
     }
 
     /// It is where it was to go.
     pub(in crate::ledger) fn arrive(&mut self) {
-        self.way = Way::Stays;
+        self.turn(Way::Stays);
     }
 
     /// Others need not keep room any longer for one that does not come. Whether they did.
     pub(in crate::ledger) fn give_up_return(&mut self) -> bool {
         let came = self.way == Way::Back;
         if came {
-            self.way = Way::Stays;
+            self.turn(Way::Stays);
         }
         came
+    }
+
+    fn turn(&mut self, way: Way) {
+        self.way = way;
+        self.reserved = if self.is_moving() { self.regions } else { Default::default() };
     }
 
     /// So many regions more are not on the device.
     pub(in crate::ledger) fn add(&mut self, zone: Zone, regions: u32) {
         let away = &mut self.regions[zone.index()];
         *away = away.saturating_add(regions);
+        self.turn(self.way);
     }
 
     /// So many are there again.
     pub(in crate::ledger) fn take(&mut self, zone: Zone, regions: u32) {
         let away = &mut self.regions[zone.index()];
         *away = away.saturating_sub(regions);
+        self.turn(self.way);
     }
 }
 

@@ -26,8 +26,8 @@ pub(in crate::ledger) struct Rest {
 impl Account {
     /// A new iteration counts its progress from the beginning.
     pub(in crate::ledger) fn restart_pace(&mut self, now: Ticks) {
-        let progress = self.pulse.progress();
         if let Some(paced) = &mut self.pace {
+            let progress = self.pulse.progress();
             paced.bucket.settle(progress, now);
             paced.bucket.restart();
         }
