@@ -7,8 +7,8 @@
 //! The bytes are copied a region at a time, as those of the job are.
 //!
 //! The first number is how many MiB the job has, the second how many MiB of the host the pool keeps
-//! for the next time; as many unless it is given. Each round suspends and resumes the job, and copies as
-//! many bytes from one buffer of the host to another; the best of each counts.
+//! for the next time; as many unless it is given. Each round suspends and resumes the job, and
+//! copies as many bytes from one buffer of the host to another; the best of each counts.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

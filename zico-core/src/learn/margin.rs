@@ -3,8 +3,8 @@
 //!
 //! An iteration that repeats needs hardly any margin; one that varies needs what it varies by. So
 //! whenever a running iteration leases memory it is noted by how many regions it then holds more
-//! than its profile had promised from there on. While lifetimes are being learned nothing is promised,
-//! and what counts is by how much an iteration rises that is taken to be as those before
+//! than its profile had promised from there on. While lifetimes are being learned nothing is
+//! promised, and what counts is by how much an iteration rises that is taken to be as those before
 //! ([`steadiness`](super::steadiness)). The largest such figure of the last few iterations is the
 //! margin.
 

@@ -54,19 +54,33 @@ impl Ledger {
     /// A job that has left gives up some of its pages, those from one on. Where to go on, if there
     /// are more.
     pub(crate) fn leave_pages(&mut self, job: JobKey, from: (usize, u64)) -> Option<(usize, u64)> {
-        let (mut zone, mut page) = from;
-        for _ in 0..AT_A_TIME {
-            let (which, account) = (*Zone::ALL.get(zone)?, self.accounts.get_mut(&job)?);
+        let (places, next) = self.places_from(job, from);
+        let account = self.accounts.get_mut(&job)?;
+        let moment = account.moment();
+        for place in places {
+            self.epoch += u64::from(Self::drain(&mut self.regions, account, place, moment));
+        }
+        next
+    }
+
+    /// Some places of a job's arenas, those from one on, and where to go on, if there are more.
+    pub(super) fn places_from(
+        &self,
+        job: JobKey,
+        (mut zone, mut page): (usize, u64),
+    ) -> (Vec<Place>, Option<(usize, u64)>) {
+        let mut places = Vec::new();
+        let Some(account) = self.accounts.get(&job) else { return (places, None) };
+        while places.len() < AT_A_TIME {
+            let Some(&which) = Zone::ALL.get(zone) else { return (places, None) };
             if page >= account.pages[zone].len() {
                 (zone, page) = (zone + 1, 0);
                 continue;
             }
-            let moment = account.moment();
-            let place = Place { job, zone: which, page };
-            self.epoch += u64::from(Self::drain(&mut self.regions, account, place, moment));
+            places.push(Place { job, zone: which, page });
             page += 1;
         }
-        Some((zone, page))
+        (places, Some((zone, page)))
     }
 
     /// A job that has left has given up all it had.

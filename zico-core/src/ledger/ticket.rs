@@ -14,6 +14,7 @@
 
 use alloc::vec::Vec;
 
+use super::Ledger;
 use super::account::Account;
 use super::admission::rest;
 use super::fairness::Bypasses;
@@ -21,7 +22,6 @@ use super::lease::{Denied, WorkOrder};
 use super::queue::Obstacle;
 use super::region::{Place, State};
 use super::run::Phase;
-use super::{AT_A_TIME, Ledger};
 use crate::types::JobKey;
 use crate::types::error::{NoTicket, Refusal};
 use crate::types::units::{Bytes, Ticks};
@@ -66,19 +66,13 @@ impl Ledger {
         from: (usize, u64),
         sent: &mut Vec<(Zone, u64)>,
     ) -> Option<(usize, u64)> {
-        let (mut zone, mut page) = from;
-        for _ in 0..AT_A_TIME {
-            let (which, account) = (*Zone::ALL.get(zone)?, self.accounts.get_mut(&job)?);
-            if page >= account.pages[zone].len() {
-                (zone, page) = (zone + 1, 0);
-                continue;
+        let (places, next) = self.places_from(job, from);
+        for place in places {
+            if self.send_page(place) {
+                sent.push((place.zone, place.page));
             }
-            if self.send_page(Place { job, zone: which, page }) {
-                sent.push((which, page));
-            }
-            page += 1;
         }
-        Some((zone, page))
+        next
     }
 
     /// The contents of a page are to be on the host, and its region drains. Whether it was leased.

@@ -234,9 +234,9 @@ pub enum Begin {
     Started,
     /// Not yet: ask again when the pool's generation has changed. The delay is what the profiles
     /// promise, in time of the running iterations, or how long the job's
-    /// [pace](crate::Pool::set_pace) holds it up as things stand; none if it depends on when one ends, or on when
-    /// a job that is between iterations frees what it holds: [`Pool::waits`](crate::Pool::waits)
-    /// says which.
+    /// [pace](crate::Pool::set_pace) holds it up as things stand; none if it depends on when one
+    /// ends, or on when a job that is between iterations frees what it holds:
+    /// [`Pool::waits`](crate::Pool::waits) says which.
     Wait(Option<Ticks>),
 }
 
