@@ -115,6 +115,9 @@ fn what_comes_again_in_each_iteration_is_kept_free_too() {
     books.start(two);
     // Three that the other holds at its peak, and these.
     assert_eq!(books.go(one), 5);
+    let third = books.join("c");
+    let taken = books.ask(third, Zone::Persistent, &[0]);
+    assert!(matches!(taken, Err(Denied::Never(_))), "the running iteration comes to have it");
     let grown = books.ask_told(two, Zone::Persistent, &[1, 2], Told::Learned, false);
     assert!(grown.is_ok(), "as in each iteration");
     let more = books.ask_told(two, Zone::Persistent, &[3], Told::Learned, false);
