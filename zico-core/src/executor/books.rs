@@ -190,7 +190,8 @@ impl<D: Device> Shared<D> {
 
     /// When the next of those that rest may go on. A broker sees to that itself.
     pub(crate) fn poll_at(&self) -> Option<Ticks> {
-        self.quietly(|ledger| ledger.rests_until()).flatten()
+        let next = |ledger: &mut Ledger| [ledger.rests_until(), ledger.turns_at()];
+        self.quietly(next).into_iter().flatten().flatten().min()
     }
 
     pub(super) fn ask_for(

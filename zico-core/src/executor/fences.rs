@@ -126,6 +126,7 @@ impl<D: Device> Shared<D> {
         if shrinking == Some(true) {
             first(None, self.shrink());
         }
+        self.preempt();
         result
     }
 

@@ -62,6 +62,25 @@ impl<D: Device> Shared<D> {
         Ok(self.length(sent.len()))
     }
 
+    /// Takes those to the host that are to give way. One that cannot go is not tried again for a
+    /// while, and others wait for it no longer; one that another thread is at is looked at again.
+    pub(crate) fn preempt(&self) {
+        let called = self.quietly(|ledger| ledger.called()).unwrap_or_default();
+        for job in called {
+            let heap = self.handles.lock().heap(job);
+            let Some((stream, heap)) = heap else { continue };
+            self.unpark(job, stream, &heap, true);
+            let refused = self.suspend(job, stream, &heap).err();
+            let stays = |error: &SuspendError<D::Error>| {
+                !matches!(error, SuspendError::Busy | SuspendError::Suspended)
+            };
+            if refused.as_ref().is_some_and(stays) {
+                let now = self.device.now();
+                self.ledger(|ledger| ledger.spare(job, now));
+            }
+        }
+    }
+
     /// From here on nothing is placed in the job's heap. Its pages, which drain and are not fenced,
     /// and the other streams that use them.
     fn send(

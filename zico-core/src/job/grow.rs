@@ -6,8 +6,9 @@ use super::Job;
 use crate::ledger::Denied;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
-use crate::types::error::AllocError;
+use crate::types::error::{AllocError, ResumeError};
 use crate::types::lifetime::Lifetime;
+use crate::types::report::Resume;
 use crate::types::want::{Demand, Needed, Want};
 use crate::types::zone::Zone;
 
@@ -55,6 +56,11 @@ impl<D: Device> Job<D> {
             match self.try_to_grow(&mut growing) {
                 Grown::Placed(block) => break Ok(block),
                 Grown::Again => {}
+                Grown::Refused(AllocError::Suspended) if self.preemptible => {
+                    if let Err(error) = self.bring_back(request) {
+                        break Err(error);
+                    }
+                }
                 Grown::Refused(error) => break Err(error),
             }
         };
@@ -62,6 +68,16 @@ impl<D: Device> Job<D> {
             self.give_up_loose();
         }
         result
+    }
+
+    /// A job that has given way comes back for what it allocates.
+    fn bring_back(&self, request: Request) -> Result<(), AllocError<D::Error>> {
+        match self.resume() {
+            Ok(Resume::Done) => Ok(()),
+            Ok(Resume::Wait) => Err(self.shared.busy(self.key, request.bytes)),
+            Err(ResumeError::Left) => Err(AllocError::Left),
+            Err(ResumeError::Device(error)) => Err(AllocError::Device(error)),
+        }
     }
 
     /// Refuses what is larger than all there is, before its pages are listed.

@@ -18,10 +18,10 @@ use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
-use crate::types::error::{AllocError, BeginError, FreeError, NotRunning};
+use crate::types::error::{AllocError, BeginError, FreeError, NotRunning, ResumeError};
 use crate::types::lifetime::Lifetime;
 use crate::types::pulse::SharedPulse;
-use crate::types::report::{Begin, Held, JobSnapshot};
+use crate::types::report::{Begin, Held, JobSnapshot, Resume};
 use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex};
 use crate::types::units::Bytes;
@@ -41,6 +41,8 @@ pub struct Job<D: Device> {
     pub(crate) stream: D::Stream,
     pub(crate) pulse: SharedPulse,
     pub(crate) heap: Arc<Mutex<JobHeap<D>>>,
+    /// The pool may take it to the host, and it comes back by itself.
+    pub(crate) preemptible: bool,
 }
 
 impl<D: Device> Job<D> {
@@ -80,6 +82,23 @@ impl<D: Device> Job<D> {
     }
 
     fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+        let asked = self.try_to_begin(shape);
+        match asked {
+            Ok(Begin::Wait(_)) if self.preemptible => self.shared.preempt(),
+            Err(BeginError::Suspended) if self.preemptible => {
+                return match self.resume() {
+                    Ok(Resume::Done) => self.try_to_begin(shape),
+                    Ok(Resume::Wait) => Ok(Begin::Wait(None)),
+                    Err(ResumeError::Left) => Err(BeginError::Left),
+                    Err(_) => Err(BeginError::Suspended),
+                };
+            }
+            _ => {}
+        }
+        asked
+    }
+
+    fn try_to_begin(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
         if let Some(remote) = self.shared.remote() {
             return self.ask_broker(remote, shape);
         }

@@ -55,6 +55,7 @@ impl Ledger {
         }
         self.watch_for(&queue);
         self.queue = queue;
+        self.call_turns();
     }
 
     /// Why an iteration may not start now, whatever the policy says: what it may need does not fit
@@ -74,12 +75,10 @@ impl Ledger {
         }
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
-        let need = own.predictor.profile().map_or(0, |profile| profile.claim().value());
-        let need = need.saturating_add(own.grows_in_each());
-        let need = own.persistent().saturating_add(need).min(own.largest().unwrap_or(u32::MAX));
-        let for_good = others().map(Account::kept_for_good).fold(0, u32::saturating_add);
-        // One that takes more than there ever is tries alone: its iterations vary.
-        let need = need.min(self.target.saturating_sub(for_good));
+        if own.is_called() {
+            return Some(Obstacle::Leftovers);
+        }
+        let need = self.room_to_start(job, own);
         let fits = |kept: u32| need.saturating_add(kept) <= self.target;
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
@@ -90,12 +89,27 @@ impl Ledger {
             let is_kept_at_rest = !fits(others().map(rest).fold(0, u32::saturating_add));
             return Some(if is_kept_at_rest { Obstacle::Leftovers } else { Obstacle::Running });
         }
+        if self.gets_a_turn(job, need) {
+            return Some(Obstacle::Leftovers);
+        }
         let may_free = others().any(|other| other.may_go_on(self.epoch));
         let waits = |key: &JobKey| {
             *key != job && self.accounts.get(key).is_some_and(Account::holds_leftovers)
         };
         let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// The room in which a job's iteration runs, what it keeps included, in regions.
+    pub(super) fn room_to_start(&self, job: JobKey, own: &Account) -> u32 {
+        let others = self.accounts.iter().filter(|&(&key, _)| key != job);
+        let need = own.predictor.profile().map_or(0, |profile| profile.claim().value());
+        let need = need.saturating_add(own.grows_in_each());
+        let need = own.all_persistent().saturating_add(need);
+        let need = need.min(own.largest().unwrap_or(u32::MAX));
+        let for_good = others.map(|(_, other)| other.kept_from_others());
+        // One that takes more than there ever is tries alone: its iterations vary.
+        need.min(self.target.saturating_sub(for_good.fold(0, u32::saturating_add)))
     }
 
     /// A job that waited may start its iteration, or come back from the host: whether it is that.

@@ -33,10 +33,12 @@ impl Ledger {
     pub(crate) fn set_target(&mut self, asked: Bytes, capacity: Bytes) -> Result<(), BudgetError> {
         let target = regions_of(asked, Bytes::new(self.page_bytes), capacity)?;
         let kept_by = |account: &Account| match account.away.is_empty() {
+            _ if account.is_preemptible() => account.terms.floor,
             true => account.persistent().max(account.kept_for_good()),
             false => account.always_keeps(Growth::default()),
         };
         let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
+        let kept = kept.saturating_add(self.largest_turn(None));
         if target < kept {
             let kept = self.bytes(kept.into());
             return Err(BudgetError::BelowPersistent { asked, kept });

@@ -64,8 +64,8 @@ impl Ledger {
             return None;
         }
         let kept: u64 =
-            self.accounts.values().map(|account| u64::from(account.kept_for_good())).sum();
-        let others = kept - u64::from(own.kept_for_good());
+            self.accounts.values().map(|account| u64::from(account.kept_from_others())).sum();
+        let others = kept - u64::from(own.kept_from_others());
         // What stays has to fit in the budget that is to be.
         let budget = u64::from(if demand.persists { self.target } else { self.limit });
         let alone = others.saturating_add(held.max(own.kept_for_good().into())).checked_sub(budget);
@@ -82,10 +82,12 @@ impl Ledger {
         if !demand.told && own.is_running() {
             return None;
         }
-        let kept_by = |account: &Account| u64::from(account.kept_for_good());
-        // What the job keeps then: within its floor no more than before.
+        let kept_by = |account: &Account| u64::from(account.kept_from_others());
+        let own_kept = |account: &Account| u64::from(account.kept_for_good());
+        // What the job keeps then: within its floor no more than before, and no more for others
+        // where it gives way to them.
         let grown = u64::from(own.kept_without_floor()).saturating_add(demand.pages);
-        let more = grown.max(kept_by(own)) - kept_by(own);
+        let more = if own.is_preemptible() { 0 } else { grown.max(kept_by(own)) - kept_by(own) };
         let missing = |(&key, account): (&JobKey, &Account)| {
             let peak = match key == job {
                 true if demand.told => account.surely(),
@@ -94,10 +96,10 @@ impl Ledger {
             };
             let peak = u64::from(peak?);
             let own_growth = if key == job { demand.pages } else { 0 };
-            let before = kept - kept_by(account) + peak.max(kept_by(account));
+            let before = kept - kept_by(account) + peak.max(own_kept(account));
             let beside = if key == job { 0 } else { more };
             let after =
-                kept - kept_by(account) + beside + (peak + own_growth).max(kept_by(account));
+                kept - kept_by(account) + beside + (peak + own_growth).max(own_kept(account));
             let target = u64::from(self.target);
             after.checked_sub(target).filter(|_| before <= target)
         };
@@ -110,6 +112,8 @@ impl Ledger {
         self.counts.denied += 1;
         self.refused_pinned |= self.pinned > 0;
         self.stall(job, want, now);
+        self.now = now;
+        self.call_turns();
         let stuck = last && self.is_stuck();
         if stuck && self.let_in_a_holder() {
             self.wake = true;
@@ -208,7 +212,7 @@ impl Ledger {
                 && !account.may_go_on(self.epoch)
         };
         let is_at_rest = self.retiring == 0 && self.pinned == 0 && self.open >= self.limit;
-        is_at_rest && self.accounts.values().all(waits)
+        is_at_rest && !self.has_turns_to_come() && self.accounts.values().all(waits)
     }
 
     /// Lets the first of those that wait to start do so that holds something, whatever the policy
@@ -244,7 +248,9 @@ impl Ledger {
         self.call_upon(Some(now));
         let patience = self.patience;
         let looked = self.accounts.values_mut().map(|account| account.look(now, patience));
-        if looked.fold(false, |any, new| any | new) {
+        let looked = looked.fold(false, |any, new| any | new);
+        self.now = now;
+        if looked || self.turns_at.is_some_and(|at| at <= now) {
             self.notify();
             self.admit();
         } else {

@@ -22,6 +22,7 @@ impl Ledger {
         told: Option<u64>,
         now: Ticks,
     ) -> Result<Begin, BeginError> {
+        self.now = now;
         match self.accounts.get(&job).filter(|account| !account.gone) {
             None => return Err(BeginError::Left),
             Some(account) if !account.away.is_empty() => return Err(BeginError::Suspended),
@@ -83,6 +84,7 @@ impl Ledger {
         if !self.accounts.get_mut(&job).is_some_and(|account| account.end(now, signature)) {
             return Err(NotRunning);
         }
+        self.now = now;
         self.notify();
         self.tighten();
         self.admit();
@@ -176,8 +178,8 @@ impl Ledger {
                 cap: bytes(account.cap()),
             });
         }
-        let all = self.accounts.values().map(Account::kept_for_good).fold(0, u32::saturating_add);
-        let others = all.saturating_sub(account.kept_for_good());
+        let all = self.accounts.values().map(Account::kept_from_others);
+        let others = all.fold(0, u32::saturating_add).saturating_sub(account.kept_from_others());
         let fits = peak.saturating_add(others) <= self.target;
         if fits || varies {
             return Ok(());

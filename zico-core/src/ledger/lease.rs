@@ -91,7 +91,7 @@ impl Ledger {
         {
             return Err(denied);
         }
-        if self.away > 0
+        if (self.away > 0 || self.has_turns)
             && let Some(denied) = self.breaks_ticket(job, want)
         {
             return Err(denied);

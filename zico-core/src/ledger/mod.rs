@@ -18,6 +18,7 @@
 //! | `banker` | the safety test |
 //! | `ahead` | pages that are leased before they are asked for |
 //! | `ticket` | what is on the host, and its right to come back |
+//! | `preempt` | which jobs go there, so that others can go on |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
@@ -44,6 +45,7 @@ mod pace;
 mod pages;
 mod pins;
 mod placement;
+mod preempt;
 mod queue;
 mod quota;
 mod region;
@@ -136,6 +138,12 @@ pub(crate) struct Ledger {
     wake: bool,
     /// Regions of all jobs that are to come back from the host.
     away: u32,
+    /// Some job is preemptible, or there has been one.
+    has_turns: bool,
+    /// When the next turn is over that somebody waits for.
+    turns_at: Option<Ticks>,
+    /// The device's clock, when it was last told.
+    now: Ticks,
     /// Regions whose memory is being given back to the device.
     retiring: usize,
     /// Counts the changes that could let a denied lease be granted.
@@ -172,6 +180,9 @@ impl Ledger {
             told: None,
             wake: false,
             away: 0,
+            has_turns: false,
+            turns_at: None,
+            now: Ticks::ZERO,
             retiring: 0,
             epoch: 0,
             next: 0,
@@ -197,7 +208,7 @@ impl Ledger {
     }
 
     /// Lets a job in, if what is to be reserved for it can be had.
-    pub(crate) fn join(&mut self, key: JobKey, account: Account) -> bool {
+    pub(crate) fn join(&mut self, key: JobKey, mut account: Account) -> bool {
         if !self.has_room_for(account.terms.floor) {
             return false;
         }
@@ -205,6 +216,8 @@ impl Ledger {
         for account in self.accounts.values_mut() {
             account.served = Ticks::ZERO;
         }
+        account.turn_changes(self.now);
+        self.has_turns |= account.is_preemptible();
         self.accounts.insert(key, account);
         self.regions.join(key);
         true

@@ -113,7 +113,7 @@ impl Ledger {
             return;
         }
         let called = |(&job, account): (&JobKey, &Account)| {
-            let rest = account.rest().filter(|rest| !rest.called)?;
+            let rest = account.untold()?;
             let is_over = now.is_some_and(|now| rest.until <= now);
             (is_over || self.is_waited_for(job)).then_some(job)
         };
@@ -138,8 +138,7 @@ impl Ledger {
         if !self.has_paces {
             return None;
         }
-        let rests = self.accounts.values().filter_map(Account::rest);
-        let untold = rests.filter(|rest| !rest.called && rest.until < Ticks::MAX);
-        untold.map(|rest| rest.until).min()
+        let untold = self.accounts.values().filter_map(Account::untold);
+        untold.map(|rest| rest.until).filter(|&until| until < Ticks::MAX).min()
     }
 }

@@ -12,7 +12,8 @@ impl Ledger {
         if floor == 0 {
             return true;
         }
-        if self.away > 0 && self.stays_but(None).saturating_add(floor) > self.target {
+        let stays = self.stays_but(None).saturating_add(self.largest_turn(None));
+        if (self.away > 0 || self.has_turns) && stays.saturating_add(floor) > self.target {
             return false;
         }
         let kept = self.kept().saturating_add(floor);

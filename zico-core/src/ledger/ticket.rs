@@ -35,12 +35,13 @@ impl Ledger {
     pub(crate) fn suspend(&mut self, job: JobKey) -> Result<(), Refusal> {
         let account = self.accounts.get(&job).filter(|account| !account.gone);
         let account = account.ok_or(Refusal::Left)?;
-        if !matches!(account.phase, Phase::Idle) {
+        let gives_way = account.is_called() && matches!(account.phase, Phase::Waiting(_));
+        if !matches!(account.phase, Phase::Idle) && !gives_way {
             return Err(Refusal::InIteration);
         }
-        let own = account.leased_total().max(account.terms.floor);
-        let others = self.stays_but(Some(job));
-        if own.saturating_add(others) > self.target {
+        if !self.can_have_ticket(job, account) {
+            let own = account.leased_total().max(account.terms.floor);
+            let others = self.stays_beside(job, account);
             let bytes = |regions: u32| self.bytes(regions.into());
             return Err(Refusal::NoTicket(NoTicket {
                 job: account.name.clone(),
@@ -50,6 +51,10 @@ impl Ledger {
             }));
         }
         self.no_longer_rests(job);
+        if gives_way {
+            self.waiting.retain(|&waiting| waiting != job);
+            self.set_phase(job, Phase::Idle);
+        }
         let Some(account) = self.accounts.get_mut(&job) else { return Err(Refusal::Left) };
         account.away.go();
         account.has_moved();
@@ -117,7 +122,9 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         account.away.arrive();
         account.has_moved();
+        account.turn_changes(now);
         account.note(now);
+        self.now = now;
         self.notify();
         self.tighten();
         self.admit();
@@ -151,7 +158,7 @@ impl Ledger {
     pub(super) fn obstacle_to_return(&mut self, job: JobKey) -> Option<Obstacle> {
         let own = self.accounts.get(&job)?;
         let regions = own.away.regions();
-        let all = own.leased_total().saturating_add(regions).max(own.terms.floor);
+        let all = self.room_to_return(job, own);
         let others =
             || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
         let fits = |kept: u32| all.saturating_add(kept) <= self.target;
@@ -160,7 +167,8 @@ impl Ledger {
         let runs = others().any(Account::is_running);
         let (fits, fits_at_rest) = (fits(kept), fits(at_rest));
         let growth = Growth { regions, persists: true, told: true };
-        if fits && self.is_safe_with(Some((job, growth)), 0) {
+        let is_held_off = self.held_off(job).is_some();
+        if fits && !is_held_off && self.is_safe_with(Some((job, growth)), 0) {
             return None;
         }
         Some(if runs && fits_at_rest { Obstacle::Running } else { Obstacle::Leftovers })
@@ -230,7 +238,9 @@ impl Ledger {
         account.away.arrive();
         account.has_moved();
         account.denied = false;
+        account.turn_changes(now);
         account.note(now);
+        self.now = now;
         self.notify();
         self.admit();
     }
@@ -249,7 +259,7 @@ impl Ledger {
             return None;
         }
         let own = self.accounts.get(&job)?;
-        let others = self.stays_but(Some(job));
+        let others = self.stays_beside(job, own);
         let before = others.saturating_add(own.always_keeps(Growth::default()));
         let after = others.saturating_add(own.always_keeps(want.growth()));
         let missing = after.checked_sub(self.target).filter(|&missing| missing > 0)?;
@@ -258,11 +268,50 @@ impl Ledger {
             .then(|| Denied::Never(self.out_of_memory(job, want.asked, pages, missing.into())))
     }
 
-    /// What all jobs but one, if one is left out, will always have.
+    /// Whether a job could be sure to come back from the host.
+    pub(super) fn can_have_ticket(&self, job: JobKey, account: &Account) -> bool {
+        let own = account.leased_total().max(account.terms.floor);
+        own.saturating_add(self.stays_beside(job, account)) <= self.target
+    }
+
+    /// What the others will always have where this one is on the device. Beside one that gives way
+    /// to none the largest of those that do has to have room; those give way to each other.
+    fn stays_beside(&self, job: JobKey, account: &Account) -> u32 {
+        let stays = self.stays_but(Some(job));
+        let largest = if account.is_preemptible() { 0 } else { self.largest_turn(Some(job)) };
+        stays.saturating_add(largest)
+    }
+
+    /// What all jobs but one, if one is left out, will always have: of those that are preemptible
+    /// what is reserved.
     pub(super) fn stays_but(&self, job: Option<JobKey>) -> u32 {
         let others =
             self.accounts.iter().filter(|&(&key, account)| Some(key) != job && !account.gone);
-        let stays = others.map(|(_, account)| account.always_keeps(Growth::default()));
+        let stays = others.map(|(_, account)| match account.is_preemptible() {
+            true => account.terms.floor,
+            false => account.always_keeps(Growth::default()),
+        });
         stays.fold(0, u32::saturating_add)
+    }
+
+    /// The most that one preemptible job will always have beside what is reserved for it.
+    pub(super) fn largest_turn(&self, but: Option<JobKey>) -> u32 {
+        if !self.has_turns {
+            return 0;
+        }
+        let turns = self.accounts.iter().filter(|&(&key, account)| {
+            Some(key) != but && !account.gone && account.is_preemptible()
+        });
+        let keeps = turns.map(|(_, account)| {
+            account.always_keeps(Growth::default()).saturating_sub(account.terms.floor)
+        });
+        keeps.max().unwrap_or(0)
+    }
+
+    /// The room that a job on the host needs to come back: for all that it has, and where it gives
+    /// way to others for an iteration.
+    pub(super) fn room_to_return(&self, job: JobKey, own: &Account) -> u32 {
+        let all = own.leased_total().saturating_add(own.away.regions()).max(own.terms.floor);
+        if own.is_preemptible() { all.max(self.room_to_start(job, own)) } else { all }
     }
 }

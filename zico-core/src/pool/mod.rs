@@ -116,6 +116,10 @@ impl<D: Device> Pool<D> {
     ) -> Result<Job<D>, JoinError<D::Error>> {
         let (shared, config) = (&self.shared, job.into());
         let terms = Terms::new(&config, shared.region)?;
+        let preemptible = config.slice.is_some();
+        if preemptible && (shared.remote().is_some() || shared.device.host().is_none()) {
+            return Err(JoinError::NotPreemptible);
+        }
         // A stream that takes no event would hold up what the job gives up for ever.
         shared.device.record(stream).map_err(JoinError::Device)?;
         let capacity = shared.remote().map(Remote::capacity);
@@ -141,7 +145,7 @@ impl<D: Device> Pool<D> {
             let _ = shared.release_unused();
             return Err(error);
         }
-        Ok(Job { shared: shared.clone(), key, stream, pulse, heap })
+        Ok(Job { shared: shared.clone(), key, stream, pulse, heap, preemptible })
     }
 
     /// Reserves a range for each of a job's arenas.

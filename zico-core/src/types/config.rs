@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 use crate::types::error::JoinError;
-use crate::types::units::Bytes;
+use crate::types::units::{Bytes, Ticks};
 
 /// How memory that one job has given up becomes another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,6 +31,9 @@ pub struct JobConfig {
     pub(crate) cap: Option<Bytes>,
     pub(crate) declared: Option<Bytes>,
     pub(crate) unplanned: bool,
+    /// No broker is asked for it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) slice: Option<Ticks>,
 }
 
 impl JobConfig {
@@ -81,6 +84,24 @@ impl JobConfig {
         self
     }
 
+    /// The pool may take the job to the host between its iterations, where others wait for its
+    /// room, and brings it back for its next one: the jobs of a pool can keep more than the budget
+    /// in all, and take turns. A turn lasts for at least one iteration and a `slice` of the
+    /// device's clock, so that the copies are a small part of it: some ten times of what they take.
+    /// Jobs of a higher priority need not wait for its end.
+    ///
+    /// [`Job::begin`](crate::Job::begin) waits for the job's memory as for its start; so does
+    /// [`Job::alloc`](crate::Job::alloc). Between an iteration's end and its next start nothing may
+    /// be enqueued that uses its blocks.
+    ///
+    /// After Gandiva's suspension at the boundaries of mini-batches (Xiao et al., OSDI 2018,
+    /// section 3.1).
+    #[must_use]
+    pub fn preemptible(mut self, slice: Ticks) -> Self {
+        self.slice = Some(slice);
+        self
+    }
+
     /// No iteration is planned.
     ///
     /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`]
@@ -116,6 +137,8 @@ pub(crate) struct Terms {
     pub(crate) declared: Option<u32>,
     /// The same to the byte, for people to read.
     pub(crate) declared_bytes: Bytes,
+    /// How long a turn of a preemptible job lasts at least.
+    pub(crate) slice: Option<Ticks>,
 }
 
 impl Terms {
@@ -135,6 +158,7 @@ impl Terms {
             cap,
             declared: config.declared.map(up),
             declared_bytes: config.declared.unwrap_or_default(),
+            slice: config.slice,
         })
     }
 }

@@ -97,8 +97,15 @@ fn kind(lifetime: Option<Lifetime>) -> usize {
     }
 }
 
-/// A budget with which each of these jobs can finish while all others keep what they keep.
-pub(super) fn enough(jobs: &[Most]) -> u64 {
-    let kept: u64 = jobs.iter().map(|most| most.kept).sum();
-    jobs.iter().map(|most| kept - most.kept + most.ever).max().unwrap_or(1)
+/// A budget with which each of these jobs can finish while all others keep what they keep: those
+/// that take turns are on the host meanwhile. What these carry from one iteration to the next counts
+/// all the same: it may have grown in an iteration that runs beside.
+pub(super) fn enough(scripts: &[Script], jobs: &[Most]) -> u64 {
+    let jobs = || scripts.iter().zip(jobs);
+    let kept_by = |(script, most): (&Script, &Most)| match script.slice {
+        Some(_) => most.carried,
+        None => most.kept,
+    };
+    let kept: u64 = jobs().map(kept_by).sum();
+    jobs().map(|job| kept - kept_by(job) + job.1.ever).max().unwrap_or(1)
 }

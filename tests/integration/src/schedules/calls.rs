@@ -48,6 +48,7 @@ impl Run<'_> {
         let done = match op {
             Op::Begin => self.begin(who, &job, generation),
             Op::End => {
+                self.may_go(who);
                 let ended = job.end();
                 self.note(|| format!("job {who} ends: {ended:?}"));
                 let actor = &mut self.actors[who];
@@ -107,6 +108,7 @@ impl Run<'_> {
                 let actor = &mut self.actors[who];
                 actor.inside = true;
                 actor.most = actor.now;
+                self.is_here(who);
                 Done::Yes
             }
             Ok(Begin::Wait(_)) => Done::Wait(generation, "it may not begin yet".to_owned()),
@@ -141,6 +143,9 @@ impl Run<'_> {
                     actor.slots.resize_with(slot + 1, || None);
                 }
                 actor.slots[slot] = Some(live);
+                if !actor.inside {
+                    self.may_go(who);
+                }
                 Done::Yes
             }
             Err(AllocError::Busy(shortage)) if shortage.rest.is_some() => Done::Rest(generation),

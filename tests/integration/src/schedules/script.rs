@@ -85,6 +85,10 @@ pub struct Script {
     pub planned: bool,
     /// The rate that it is held to.
     pub pace: Option<Pace>,
+    /// It may be taken to the host between its iterations, after so much time on the device.
+    pub slice: Option<Ticks>,
+    /// Of those that wait the higher one goes first.
+    pub priority: i32,
     /// What it does.
     pub ops: Vec<Op>,
     /// And in the end.
@@ -140,6 +144,8 @@ impl Script {
             capped: rng.u8(..8) == 0,
             planned: rng.bool(),
             pace: None,
+            slice: None,
+            priority: 0,
             ops,
             ending,
         }
@@ -151,9 +157,23 @@ impl Script {
         self.pace = rng.bool().then(|| Pace::new(rng.u32(1..40), every).burst(rng.u32(..20)));
     }
 
+    /// A job that takes turns with others, or not. What it has on the device between its iterations
+    /// it must not use there.
+    pub(super) fn draw_turns(&mut self, rng: &mut Rng) {
+        self.priority = rng.i32(0..2);
+        if self.marks == Marks::Marked && rng.u8(..4) > 0 {
+            self.slice = Some(Ticks::micros(rng.u64(..3000)));
+            self.floor = 0;
+        }
+    }
+
     /// On which terms it joins.
     pub(super) fn config(&self, name: usize, declared: u64, cap: u64) -> JobConfig {
         let mut config = JobConfig::new(format!("job {name}")).floor(regions(self.floor));
+        config = config.priority(self.priority);
+        if let Some(slice) = self.slice {
+            config = config.preemptible(slice);
+        }
         if self.declares && self.marks != Marks::Never {
             config = config.declare(regions(declared));
         }

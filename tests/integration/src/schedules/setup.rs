@@ -53,6 +53,10 @@ impl Setup {
             let mut rng = Rng::with_seed(!seed);
             scripts.iter_mut().for_each(|script| script.draw_pace(&mut rng));
         }
+        if seed % 5 == 2 {
+            let mut rng = Rng::with_seed(!seed);
+            scripts.iter_mut().for_each(|script| script.draw_turns(&mut rng));
+        }
         let kinds = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_every_peak());
         let kinds: Vec<PolicyKind> = kinds.collect();
         let policy = match rng.u8(..8) {
@@ -88,7 +92,7 @@ impl Setup {
     /// Works out the budget.
     fn settle(&mut self) {
         self.most = self.scripts.iter().map(Most::of).collect();
-        self.least = enough(&self.most);
+        self.least = enough(&self.scripts, &self.most);
         self.enough |= self.least == 1;
         self.budget = if self.enough {
             self.least + self.least * self.share / 128
@@ -147,6 +151,12 @@ impl Setup {
             if script.pace.is_some() {
                 add(&|setup| setup.scripts[job].pace = None);
             }
+            if script.slice.is_some() {
+                add(&|setup| setup.scripts[job].slice = None);
+            }
+            if script.priority != 0 {
+                add(&|setup| setup.scripts[job].priority = 0);
+            }
             if script.floor > 0 {
                 add(&|setup| setup.scripts[job].floor = 0);
             }
@@ -171,11 +181,13 @@ impl fmt::Display for Setup {
             if self.changes { ", the budget changes" } else { "" },
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {
-            let Script { marks, declares, floor, capped, planned, pace, ops, ending } = script;
+            let Script { marks, declares, floor, capped, planned, ops, ending, .. } = script;
+            let Script { pace, slice, priority, .. } = script;
             writeln!(
                 f,
                 "job {job}: {marks:?}, {ending:?} in the end, floor {floor}, declares {declares}, \
-                 capped {capped}, planned {planned}, pace {pace:?}; {most:?}"
+                 capped {capped}, planned {planned}, pace {pace:?}, slice {slice:?}, priority \
+                 {priority}; {most:?}"
             )?;
             for op in ops {
                 write!(f, "  {op}")?;

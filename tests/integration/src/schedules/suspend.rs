@@ -16,6 +16,8 @@ impl Run<'_> {
         match suspended {
             Ok(bytes) if !bytes.is_zero() => return Done::Yes,
             Ok(_) => {}
+            // It has given way to another one.
+            Err(SuspendError::Suspended) if self.takes_turns(who) => {}
             Err(SuspendError::Device(_)) if self.actors[who].mute.is_some() => {
                 self.have_again(who);
                 return Done::Later;
@@ -42,12 +44,31 @@ impl Run<'_> {
         }
     }
 
+    fn takes_turns(&self, who: usize) -> bool {
+        self.setup.scripts[who].slice.is_some()
+    }
+
+    /// A job that takes turns may be taken to the host from now on.
+    pub(super) fn may_go(&mut self, who: usize) {
+        if self.takes_turns(who) {
+            self.let_go(who);
+        }
+    }
+
+    /// It is on the device for an iteration.
+    pub(super) fn is_here(&mut self, who: usize) {
+        if self.takes_turns(who) {
+            self.have_again(who);
+        }
+    }
+
     /// Gives up the claims on a job's blocks, which have in them what tells them by.
     fn let_go(&mut self, who: usize) {
         let actor = &mut self.actors[who];
         let (stream, side) = (actor.stream, actor.side);
         let mut gone = Vec::new();
-        for live in actor.slots.iter_mut().flatten().chain(&mut actor.given) {
+        let lives = actor.slots.iter_mut().flatten().chain(&mut actor.given);
+        for live in lives.filter(|live| live.claim.is_some()) {
             let access = access(who, live);
             self.device.write(stream, access, access.addr.value()).unwrap();
             gone.push((core::mem::take(&mut live.elsewhere), live.claim.take()));
@@ -58,8 +79,12 @@ impl Run<'_> {
         self.device.order_after(stream, &passed).unwrap();
     }
 
-    /// A job's blocks are where they were, and have in them what they had.
+    /// A job's blocks are where they were, and have in them what they had. One that takes turns
+    /// uses them in its iterations only.
     fn have_again(&mut self, who: usize) {
+        if self.takes_turns(who) && !self.actors[who].inside {
+            return;
+        }
         let Actor { stream, slots, given, .. } = &mut self.actors[who];
         let lives = slots.iter_mut().flatten().chain(given);
         for live in lives.filter(|live| live.claim.is_none()) {

@@ -4,6 +4,7 @@ mod away;
 mod claim;
 mod growth;
 mod pace;
+mod turn;
 mod waits;
 
 use alloc::collections::VecDeque;
@@ -29,6 +30,7 @@ use crate::types::zone::Zone;
 use away::Away;
 pub(super) use claim::{Blame, Stake};
 pub(super) use pace::{Paced, Rest};
+use turn::Turn;
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
 pub(crate) struct Batch {
@@ -60,6 +62,10 @@ pub(crate) struct Account {
     pub(super) terms: Terms,
     /// The rate that it is held to, if it is.
     pub(super) pace: Option<Paced>,
+    /// Its turn on the device, if it is preemptible.
+    pub(super) turn: Option<Turn>,
+    /// When its last iteration ended.
+    ended: Option<Ticks>,
     /// Whose job it is: memory never goes from one user to another.
     pub(super) user: u32,
     /// It waits for memory.
@@ -116,6 +122,8 @@ impl Account {
             phase: Phase::Idle,
             terms,
             pace: None,
+            turn: terms.slice.map(Turn::new),
+            ended: None,
             user: 0,
             stall: None,
             first_wave: FirstWave::default(),
@@ -174,7 +182,7 @@ impl Account {
     }
 
     /// The same with what of it is on the host.
-    fn all_persistent(&self) -> u32 {
+    pub(super) fn all_persistent(&self) -> u32 {
         self.leased[Zone::Persistent.index()] + self.away.regions_of(Zone::Persistent)
     }
 
@@ -368,6 +376,8 @@ impl Account {
         };
         let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
         self.served = self.served.saturating_add(length);
+        self.ended = Some(now);
+        self.turn.iter_mut().for_each(|turn| turn.has_run = true);
         self.has_moved();
         if run.is_partial {
             return true;

@@ -50,6 +50,12 @@ impl Account {
         self.pace.as_ref()?.rest.filter(|rest| rest.at == progress && !self.gone)
     }
 
+    /// That one of its threads has asked and is to be told when to ask again, be it that another
+    /// one has gone on since.
+    pub(in crate::ledger) fn untold(&self) -> Option<Rest> {
+        self.pace.as_ref()?.rest.filter(|rest| !rest.called && !self.gone)
+    }
+
     /// Until when it rests, if it does and has not gone on otherwise.
     pub(in crate::ledger) fn rests_until(&self) -> Option<Ticks> {
         self.rest().map(|rest| rest.until)

@@ -32,6 +32,7 @@ mod refusals;
 mod reports;
 mod retiring;
 mod tickets;
+mod turns;
 mod users;
 mod varying;
 

@@ -69,6 +69,21 @@ fn a_start_waits_for_a_token_and_says_how_long() {
 }
 
 #[test]
+fn a_start_is_waited_for_still_when_another_thread_of_the_job_frees_something() {
+    let mut books = Books::new(8);
+    let job = books.join("a");
+    books.set_pace(job, one_in(100));
+    books.start(job);
+    books.end(job);
+    let Ok(Begin::Wait(Some(rest))) = books.begin(job) else { panic!("there is no token") };
+    books.tick(job);
+    assert!(books.ledger.rests_until().is_some(), "somebody has to look then");
+    books.pass(rest.value());
+    assert!(books.look(), "it is told to ask again");
+    assert!(!books.look() && books.ledger.rests_until().is_none(), "once");
+}
+
+#[test]
 fn a_lease_waits_for_a_token_and_the_wait_is_not_the_iterations() {
     let mut books = Books::new(8);
     let job = books.join("a");
@@ -98,9 +113,9 @@ fn one_that_goes_on_otherwise_does_not_rest() {
     books.lease(job, Zone::Iteration, &[0]);
     assert!(books.rest(job, 1).is_some());
     books.give(job, Zone::Iteration, &[0]);
-    assert!(books.paces().is_empty() && books.ledger.rests_until().is_none());
-    assert!(!books.ledger.has_waiting());
+    assert!(books.paces().is_empty() && !books.ledger.has_waiting());
     books.pass(1000);
+    assert!(books.look() && !books.look(), "another of its threads may have asked");
     books.lease(job, Zone::Iteration, &[1]);
     books.end(job);
     assert!(books.ledger.profile(job).unwrap().length() > Ticks::new(1000));

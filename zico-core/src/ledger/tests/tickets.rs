@@ -9,7 +9,7 @@ use crate::types::waits::Awaited;
 
 impl Books {
     /// A job goes to the host, and the device has made the copies.
-    fn go(&mut self, job: JobKey) -> usize {
+    pub(super) fn go(&mut self, job: JobKey) -> usize {
         let sent = self.send(job);
         self.ledger.gone(job, self.now);
         if let Some(batch) = self.fence(job) {
@@ -27,12 +27,12 @@ impl Books {
         sent
     }
 
-    fn may_return(&mut self, job: JobKey) -> bool {
+    pub(super) fn may_return(&mut self, job: JobKey) -> bool {
         self.ledger.ask_to_return(job).unwrap()
     }
 
     /// The pages of a job that may come back do. Whether there were regions for them.
-    fn come_back(&mut self, job: JobKey, zone: Zone, pages: &[u64]) -> bool {
+    pub(super) fn come_back(&mut self, job: JobKey, zone: Zone, pages: &[u64]) -> bool {
         let order = self.ledger.lease_back(job, zone, pages, self.now);
         if let Some(order) = &order {
             self.settle(job, zone, order);
@@ -40,7 +40,7 @@ impl Books {
         order.is_some()
     }
 
-    fn activity(&self, job: JobKey) -> Activity {
+    pub(super) fn activity(&self, job: JobKey) -> Activity {
         self.ledger.job(job).unwrap().activity
     }
 }

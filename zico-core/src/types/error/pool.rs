@@ -132,6 +132,9 @@ pub enum JoinError<E> {
         /// The budget.
         budget: Bytes,
     },
+    /// The job is [preemptible](crate::JobConfig::preemptible), and the device has no
+    /// [host tier](crate::HostTier), or the pool's books are at a broker.
+    NotPreemptible,
     /// The device refused.
     Device(E),
     /// The broker cannot do its part.
@@ -147,6 +150,10 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
             Self::FloorNotFree { floor, budget } => write!(
                 f,
                 "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
+            ),
+            Self::NotPreemptible => f.write_str(
+                "no job is preemptible here: its memory cannot be taken to the host, or a broker \
+                 keeps the books",
             ),
             Self::Device(error) => write!(f, "the device refused: {error}"),
             Self::Broker(error) => error.fmt(f),

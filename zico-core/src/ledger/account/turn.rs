@@ -1,0 +1,74 @@
+//! A preemptible job's turn on the device.
+
+use super::super::run::Phase;
+use super::Account;
+use crate::types::units::Ticks;
+
+/// What the books know of it.
+#[derive(Clone, Copy)]
+pub(in crate::ledger) struct Turn {
+    /// How long it lasts at least.
+    pub(in crate::ledger) slice: Ticks,
+    /// Since when the job has been on the device, or on the host.
+    pub(in crate::ledger) since: Ticks,
+    /// An iteration has ended since it came to the device.
+    pub(in crate::ledger) has_run: bool,
+    /// It is to give way.
+    pub(in crate::ledger) called: bool,
+    /// It could not go to the host: it is not called again before.
+    pub(in crate::ledger) spared: Ticks,
+}
+
+impl Turn {
+    pub(super) const fn new(slice: Ticks) -> Self {
+        let zero = Ticks::ZERO;
+        Self { slice, since: zero, has_run: false, called: false, spared: zero }
+    }
+}
+
+impl Account {
+    /// Whether it may be taken to the host between its iterations.
+    pub(in crate::ledger) const fn is_preemptible(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Whether it has been called upon to give way.
+    pub(in crate::ledger) fn is_called(&self) -> bool {
+        self.turn.is_some_and(|turn| turn.called)
+    }
+
+    /// It comes to the device, or has left it.
+    pub(in crate::ledger) fn turn_changes(&mut self, now: Ticks) {
+        if let Some(turn) = &mut self.turn {
+            (turn.since, turn.has_run, turn.called) = (now, false, false);
+        }
+    }
+
+    /// Whether it could go to the host as things stand: it is preemptible, on the device and
+    /// between iterations, and has something to go with.
+    pub(in crate::ledger) fn can_give_way(&self, now: Ticks) -> bool {
+        let at_rest = matches!(self.phase, Phase::Idle | Phase::Waiting(_));
+        let has_something = self.leased_total() > self.terms.floor && self.away.is_empty();
+        at_rest && !self.gone && has_something && self.turn.is_some_and(|turn| turn.spared <= now)
+    }
+
+    /// What others can never have, whatever becomes of the job: all that it keeps, and of a
+    /// preemptible one what is reserved.
+    pub(in crate::ledger) fn kept_from_others(&self) -> u32 {
+        match self.turn {
+            Some(_) if !self.gone => self.terms.floor,
+            _ => self.kept_for_good(),
+        }
+    }
+
+    /// Whether it runs, is about to, or has done so within the last `span`.
+    pub(in crate::ledger) fn is_active(&self, now: Ticks, span: Ticks) -> bool {
+        let lately = self.ended.is_some_and(|ended| now < ended.saturating_add(span));
+        self.is_running() || matches!(self.phase, Phase::Waiting(_)) || lately
+    }
+
+    /// When the last iteration ended, if one has.
+    pub(in crate::ledger) const fn ended(&self) -> Option<Ticks> {
+        self.ended
+    }
+}

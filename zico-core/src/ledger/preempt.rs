@@ -1,0 +1,279 @@
+//! Preemption: jobs that take turns on the device.
+//!
+//! A preemptible job may be taken to the host between its iterations. So what it keeps stands in
+//! nobody's way for ever: others are refused for good only what does not fit beside what the jobs
+//! keep that are not preemptible, and beside the largest of those that are, which has to be able to
+//! come back ([`ticket`](super::ticket)).
+//!
+//! As things stand what it holds is there like that of any other job: no iteration is let start and
+//! no memory is granted on the strength of its going. It is *called upon* where somebody waits for
+//! room which is kept between iterations, and where its going, with that of others, makes that
+//! room. Whoever waits next or [looks](crate::Pool::poll) takes it to the host; then there is room,
+//! and all is as if it had never been there. So the banker's argument (I4) knows nothing of turns.
+//!
+//! **A turn** lasts for an iteration and a slice of the device's clock. It is over at once where a
+//! job of a higher priority waits. One that has come back and runs no iteration has others'
+//! patience.
+//!
+//! **Coming back** it needs room for all that it has and for an iteration. It does not come where
+//! that would only make another job wait that is running its iterations: not before that one has
+//! had a slice, and if it has a higher priority not before it has done nothing for a slice.
+//!
+//! After the time slices of Gandiva (Xiao et al., OSDI 2018, section 3.1).
+
+use alloc::vec::Vec;
+use core::cmp::{Ordering, Reverse};
+
+use super::Ledger;
+use super::account::Account;
+use super::admission::rest;
+use super::run::Phase;
+use crate::types::JobKey;
+use crate::types::units::Ticks;
+
+/// One that may give way.
+#[derive(Clone, Copy)]
+struct Candidate {
+    job: JobKey,
+    /// The room that it leaves, in regions.
+    leaves: u32,
+    /// When its turn is over, for the one that waits.
+    due: Ticks,
+    priority: i32,
+    since: Ticks,
+}
+
+impl Ledger {
+    /// The jobs that are to be taken to the host now.
+    pub(crate) fn called(&self) -> Vec<JobKey> {
+        if !self.has_turns {
+            return Vec::new();
+        }
+        let called = |account: &Account| account.is_called() && account.can_give_way(self.now);
+        self.accounts.iter().filter(|(_, account)| called(account)).map(|(&job, _)| job).collect()
+    }
+
+    /// A job could not be taken to the host: it is not called upon again for a while.
+    pub(crate) fn spare(&mut self, job: JobKey, now: Ticks) {
+        let until = now.saturating_add(self.patience);
+        if let Some(turn) = self.accounts.get_mut(&job).and_then(|account| account.turn.as_mut()) {
+            turn.spared = until;
+        }
+        self.now = now;
+        self.notify();
+        self.admit();
+    }
+
+    /// When the next turn is over that somebody waits for.
+    pub(crate) const fn turns_at(&self) -> Option<Ticks> {
+        self.turns_at
+    }
+
+    /// Whether a job is about to give way, or will be in time.
+    pub(super) fn has_turns_to_come(&self) -> bool {
+        self.has_turns
+            && (self.turns_at.is_some() || self.accounts.values().any(Account::is_called))
+    }
+
+    /// Calls upon jobs to give way, for each that waits in the order of their priorities, and takes
+    /// back what has been said before. O(waiting jobs log jobs).
+    pub(super) fn call_turns(&mut self) {
+        if !self.has_turns {
+            return;
+        }
+        self.turns_at = None;
+        let turns = self.accounts.values_mut().filter_map(|account| account.turn.as_mut());
+        turns.for_each(|turn| turn.called = false);
+        let stalled = self.accounts.iter().filter(|(_, account)| account.awaited().is_some());
+        let mut waiting: Vec<JobKey> = stalled.map(|(&job, _)| job).collect();
+        let first = waiting.len();
+        waiting.extend(&self.waiting);
+        waiting[first..].sort_by_key(|job| {
+            Reverse(self.accounts.get(job).map(|account| account.terms.priority))
+        });
+        for job in waiting {
+            self.make_room_for(job);
+        }
+    }
+
+    /// Calls upon as many as have to go for one that waits, if they are enough and their turns are
+    /// over.
+    fn make_room_for(&mut self, job: JobKey) {
+        let Some(own) = self.accounts.get(&job).filter(|account| !account.is_called()) else {
+            return;
+        };
+        if let Some(until) = self.held_off(job) {
+            self.look_at(until);
+            return;
+        }
+        let short = self.short_of(job, self.room_for(job, own));
+        let mut candidates = self.candidates(job, own);
+        let all = candidates.iter().map(|one| one.leaves).fold(0, u32::saturating_add);
+        if short == 0 || all < short {
+            return;
+        }
+        let due = candidates.partition_point(|one| one.due <= self.now);
+        let leave = candidates[..due].iter().map(|one| one.leaves).fold(0, u32::saturating_add);
+        if leave < short {
+            self.look_at(candidates[due].due);
+            return;
+        }
+        candidates.truncate(due);
+        candidates.sort_unstable_by_key(|one| (one.priority, one.since, one.job));
+        self.call_some(&candidates, short);
+    }
+
+    /// Calls upon the first that make so much room, but for those that are not needed for it.
+    fn call_some(&mut self, candidates: &[Candidate], short: u32) {
+        let mut made = 0u32;
+        let mut chosen: Vec<Candidate> = Vec::new();
+        for one in candidates {
+            if made >= short {
+                break;
+            }
+            made = made.saturating_add(one.leaves);
+            chosen.push(*one);
+        }
+        for one in chosen {
+            if made - one.leaves >= short {
+                made -= one.leaves;
+                continue;
+            }
+            let account = self.accounts.get_mut(&one.job);
+            if let Some(turn) = account.and_then(|account| account.turn.as_mut()) {
+                turn.called = true;
+                self.wake = true;
+            }
+        }
+    }
+
+    /// Those who wait are to be looked at again then.
+    fn look_at(&mut self, at: Ticks) {
+        let soonest = self.turns_at.map_or(at, |other| other.min(at));
+        self.turns_at = Some(soonest).filter(|&at| at < Ticks::MAX);
+    }
+
+    /// The room that a job waits for, with what it holds, in regions.
+    fn room_for(&self, job: JobKey, own: &Account) -> u32 {
+        match own.awaited() {
+            Some(asked) => own.holds().saturating_add(asked),
+            None if own.away.is_absent() => self.room_to_return(job, own),
+            None => self.room_to_start(job, own),
+        }
+    }
+
+    /// How much too large that is beside what the others keep when their iterations have ended,
+    /// those left out that are about to go.
+    fn short_of(&self, job: JobKey, room: u32) -> u32 {
+        let stays = |(&key, other): (&JobKey, &Account)| {
+            let goes = key == job || other.is_called() || other.away.is_going_out();
+            if goes { other.terms.floor * u32::from(key != job) } else { rest(other) }
+        };
+        let others = self.accounts.iter().map(stays).fold(0, u32::saturating_add);
+        room.saturating_add(others).saturating_sub(self.target)
+    }
+
+    /// Those that may give way to a job, in the order in which their turns are over.
+    fn candidates(&self, job: JobKey, own: &Account) -> Vec<Candidate> {
+        let candidate = |(&key, other): (&JobKey, &Account)| {
+            let may = key != job && !other.is_called() && other.can_give_way(self.now);
+            if !may || !self.can_have_ticket(key, other) {
+                return None;
+            }
+            let due = self.turn_over(key, other, job, own)?;
+            let leaves = other.leased_total() - other.terms.floor;
+            let (priority, since) = (other.terms.priority, other.turn?.since);
+            Some(Candidate { job: key, leaves, due, priority, since })
+        };
+        let mut candidates: Vec<_> = self.accounts.iter().filter_map(candidate).collect();
+        candidates.sort_unstable_by_key(|one| one.due);
+        candidates
+    }
+
+    /// When a job's turn is over for another one that waits, if ever.
+    fn turn_over(
+        &self,
+        job: JobKey,
+        account: &Account,
+        by: JobKey,
+        waiting: &Account,
+    ) -> Option<Ticks> {
+        let turn = account.turn?;
+        let patient = turn.slice.max(self.patience);
+        // Two that wait for memory between their iterations: the one that came first has it.
+        let waits = account.awaited().is_some();
+        let is_behind = waits && by < job;
+        let is_idle = matches!(account.phase, Phase::Idle) && !waits;
+        let (rank, own) = (waiting.terms.priority, account.terms.priority);
+        // An iteration that runs has to end, whoever waits to start one.
+        let rank = if waiting.is_running() { rank.max(own) } else { rank };
+        match rank.cmp(&own) {
+            Ordering::Greater => Some(Ticks::ZERO),
+            Ordering::Equal if is_behind => Some(Ticks::ZERO),
+            Ordering::Equal if turn.has_run => Some(turn.since.saturating_add(turn.slice)),
+            Ordering::Equal => Some(turn.since.saturating_add(patient)),
+            Ordering::Less => {
+                let since = account.ended().unwrap_or_default().max(turn.since);
+                is_idle.then(|| since.saturating_add(patient))
+            }
+        }
+    }
+
+    /// Until when a preemptible job on the host does not come back, if it is not to come now:
+    /// beside what it has another job could not go on.
+    pub(super) fn held_off(&self, job: JobKey) -> Option<Ticks> {
+        let own = self.accounts.get(&job).filter(|account| account.away.is_absent())?;
+        let all = own.away.regions().saturating_add(own.leased_total()).max(own.terms.floor);
+        let others = || self.accounts.iter().filter(|&(&key, _)| key != job);
+        let here = others().filter(|(_, other)| !other.is_called() && other.away.is_empty());
+        let until = here.filter_map(|(&key, other)| {
+            let beside = others().filter(|&(&third, _)| third != key);
+            let kept = beside.map(|(_, third)| rest(third)).fold(0, u32::saturating_add);
+            let fits = |most: u32| most.saturating_add(kept).saturating_add(all) <= self.target;
+            let asks = other.holds().saturating_add(other.awaited().unwrap_or(0));
+            let peak = other.largest().unwrap_or(0).max(other.holds());
+            let waits = self.first_served((key, other), (job, own)).filter(|_| !fits(asks));
+            waits.max(self.lets_run(other, own).filter(|_| !fits(peak)))
+        });
+        until.max().filter(|&until| until > self.now)
+    }
+
+    /// Until when a job that waits for memory is served before one on the host, if it is.
+    fn first_served(
+        &self,
+        (waiting, other): (JobKey, &Account),
+        (job, own): (JobKey, &Account),
+    ) -> Option<Ticks> {
+        let (turn, since) = (own.turn?, other.stall.filter(|_| other.awaited().is_some())?.since);
+        let is_earlier = || since <= turn.since || waiting < job;
+        let is_first = match other.terms.priority.cmp(&own.terms.priority) {
+            _ if other.is_running() => true,
+            Ordering::Greater => true,
+            Ordering::Equal => is_earlier(),
+            Ordering::Less => false,
+        };
+        // It may have asked and gone away.
+        is_first.then(|| turn.since.saturating_add(turn.slice.max(self.patience)))
+    }
+
+    /// Until when a job that is at its iterations goes on with them before one comes back, if it
+    /// does.
+    fn lets_run(&self, other: &Account, own: &Account) -> Option<Ticks> {
+        let turn = own.turn.filter(|turn| other.is_active(self.now, turn.slice))?;
+        if other.terms.priority <= own.terms.priority {
+            return Some(turn.since.saturating_add(turn.slice));
+        }
+        let ended = other.ended().filter(|_| matches!(other.phase, Phase::Idle));
+        Some(ended.map_or(Ticks::MAX, |ended| ended.saturating_add(turn.slice)))
+    }
+
+    /// Whether what a job needs could be had if others gave way, now or later.
+    pub(super) fn gets_a_turn(&self, job: JobKey, room: u32) -> bool {
+        let Some(own) = self.accounts.get(&job).filter(|_| self.has_turns) else { return false };
+        let candidates = self.candidates(job, own);
+        let all = candidates.iter().map(|one| one.leaves).fold(0, u32::saturating_add);
+        let called =
+            self.accounts.values().any(|other| other.is_called() || other.away.is_moving());
+        called || all >= self.short_of(job, room)
+    }
+}

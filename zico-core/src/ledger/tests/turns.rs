@@ -1,0 +1,249 @@
+//! Preemptible jobs: who is called upon to give way, when, and for whom.
+
+use super::*;
+use crate::types::report::Activity;
+
+const SLICE: Ticks = Ticks::new(100);
+
+impl Books {
+    fn join_turns(&mut self, name: &str, priority: i32) -> JobKey {
+        self.try_join(JobConfig::new(name).priority(priority).preemptible(SLICE)).unwrap()
+    }
+
+    /// So much time goes by, and somebody looks.
+    fn go_by(&mut self, ticks: Ticks) {
+        self.now = self.now.saturating_add(ticks);
+        self.ledger.look(self.now);
+    }
+
+    /// A job comes back with these pages of what persists, if it may.
+    fn is_brought_back(&mut self, job: JobKey, pages: &[u64]) -> bool {
+        if !self.may_return(job) {
+            return false;
+        }
+        assert!(self.come_back(job, Zone::Persistent, pages));
+        self.ledger.is_back(job, self.now);
+        true
+    }
+
+    /// An iteration of a job that takes one page beside what it keeps.
+    fn step(&mut self, job: JobKey) {
+        self.iterate(job, 2);
+    }
+}
+
+const SIX: [u64; 6] = [0, 1, 2, 3, 4, 5];
+
+/// Two jobs, each of which keeps six of ten regions: the second one is on the device.
+fn two_of_six(books: &mut Books) -> (JobKey, JobKey) {
+    let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
+    books.lease(one, Zone::Persistent, &SIX);
+    books.step(one);
+    books.go_by(SLICE);
+    assert!(books.is_denied(two, Zone::Persistent, &SIX), "it waits for the other one to go");
+    assert_eq!(books.ledger.called(), [one]);
+    assert_eq!(books.go(one), 6);
+    books.lease(two, Zone::Persistent, &SIX);
+    (one, two)
+}
+
+#[test]
+fn jobs_that_keep_more_than_the_budget_take_turns() {
+    let mut books = Books::new(10);
+    let (mut away, mut here) = two_of_six(&mut books);
+    for _ in 0..4 {
+        assert!(!books.is_brought_back(away, &SIX));
+        // Its turn is an iteration ...
+        books.go_by(SLICE);
+        assert_eq!(books.ledger.called(), []);
+        books.step(here);
+        // ... and a slice: which is over, as it came before.
+        assert_eq!(books.ledger.called(), [here]);
+        assert_eq!(books.begin(here), Ok(Begin::Wait(None)), "it gives way first");
+        assert_eq!(books.go(here), 6);
+        assert!(matches!(books.begin(here), Err(BeginError::Suspended)));
+        assert!(books.is_brought_back(away, &SIX));
+        (away, here) = (here, away);
+    }
+}
+
+#[test]
+fn a_turn_lasts_for_a_slice() {
+    let mut books = Books::new(10);
+    let (away, here) = two_of_six(&mut books);
+    let since = books.now;
+    assert!(!books.is_brought_back(away, &SIX));
+    books.step(here);
+    books.step(here);
+    assert_eq!(books.ledger.called(), []);
+    let at = books.ledger.turns_at().unwrap();
+    assert!(at <= since.saturating_add(SLICE) && at > books.now);
+    books.go_by(at.saturating_sub(books.now));
+    assert_eq!(books.ledger.called(), [here]);
+    // Nobody is called upon where nobody waits.
+    books.ledger.withdraw(away);
+    assert_eq!(books.ledger.called(), []);
+    books.step(here);
+}
+
+#[test]
+fn one_that_does_nothing_has_others_patience() {
+    let mut books = Books::new(10);
+    let (away, here) = two_of_six(&mut books);
+    assert!(!books.is_brought_back(away, &SIX));
+    books.go_by(SLICE);
+    assert_eq!(books.ledger.called(), [], "it has run no iteration yet");
+    books.go_by(Ticks::new(1000));
+    assert_eq!(books.ledger.called(), [here]);
+}
+
+#[test]
+fn only_as_many_give_way_as_have_to() {
+    let mut books = Books::new(10);
+    let jobs: Vec<JobKey> = (0..4).map(|_| books.join_turns("a", 0)).collect();
+    for (&job, pages) in jobs.iter().zip([1, 5, 2]) {
+        books.lease(job, Zone::Persistent, &SIX[..pages]);
+        books.step(job);
+        books.go_by(Ticks::new(1));
+    }
+    books.go_by(SLICE);
+    // Two are free. The first would go in vain, and the third, as the second one goes.
+    assert!(books.is_denied(jobs[3], Zone::Persistent, &SIX));
+    assert_eq!(books.ledger.called(), [jobs[1]]);
+    books.go(jobs[1]);
+    books.lease(jobs[3], Zone::Persistent, &SIX);
+}
+
+#[test]
+fn a_higher_priority_does_not_wait_for_the_end_of_a_turn() {
+    let mut books = Books::new(10);
+    let (low, high) = (books.join_turns("low", 0), books.join("high"));
+    let higher = books.try_join(JobConfig::new("higher").priority(1)).unwrap();
+    books.lease(low, Zone::Persistent, &SIX);
+    books.step(low);
+    assert!(books.is_denied(high, Zone::Iteration, &SIX));
+    assert_eq!(books.ledger.called(), []);
+    books.ledger.leave(high, books.now);
+    assert!(books.is_denied(higher, Zone::Iteration, &SIX));
+    assert_eq!(books.ledger.called(), [low]);
+    books.go(low);
+    // While it runs iterations the other one stays away, though there is room between two.
+    books.start(higher);
+    books.lease(higher, Zone::Iteration, &SIX);
+    books.give_for_good(higher, Zone::Iteration, &SIX);
+    books.end(higher);
+    assert!(!books.is_brought_back(low, &SIX));
+    let at = books.ledger.turns_at().unwrap();
+    assert_eq!(at, books.now.saturating_add(SLICE));
+    books.go_by(SLICE.saturating_sub(Ticks::new(1)));
+    assert!(!books.is_brought_back(low, &SIX));
+    books.go_by(Ticks::new(1));
+    assert!(books.is_brought_back(low, &SIX), "it has done nothing for a slice");
+}
+
+#[test]
+fn one_of_the_same_priority_has_a_slice_before_the_other_comes_back() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join_turns("a", 0), books.join("b"));
+    books.lease(one, Zone::Persistent, &SIX);
+    books.step(one);
+    books.go_by(SLICE);
+    // It cannot be preempted, and begins and ends iterations that need what the other keeps.
+    books.start(two);
+    assert!(books.is_denied(two, Zone::Iteration, &SIX));
+    books.go(one);
+    let left = books.now;
+    books.lease(two, Zone::Iteration, &SIX);
+    books.give_for_good(two, Zone::Iteration, &SIX);
+    books.end(two);
+    assert!(!books.is_brought_back(one, &SIX), "the next iteration would have to wait for it");
+    books.iterate(two, 6);
+    books.go_by(SLICE.saturating_sub(books.now.saturating_sub(left)));
+    assert!(books.is_brought_back(one, &SIX));
+    // Then it has its own slice.
+    assert_eq!(books.begin(two), Ok(Begin::Wait(None)));
+    books.step(one);
+    assert_eq!(books.ledger.called(), []);
+    books.go_by(SLICE);
+    assert_eq!(books.ledger.called(), [one]);
+}
+
+#[test]
+fn what_stays_leaves_room_for_the_largest_of_those_that_take_turns() {
+    let mut books = Books::new(10);
+    let (away, here) = two_of_six(&mut books);
+    let firm = books.join("c");
+    // An iteration of the one on the host takes two beside what it keeps.
+    books.lease(firm, Zone::Persistent, &[0, 1]);
+    let denied = books.ask(firm, Zone::Persistent, &[2]);
+    assert!(matches!(denied, Err(Denied::Never(_))), "it could come back, and not run");
+    // A floor, a lower budget: the same.
+    assert!(books.try_join(JobConfig::new("d").floor(Bytes::mib(3))).is_none());
+    assert!(books.ledger.set_target(Bytes::mib(7), Bytes::mib(10)).is_err());
+    assert!(books.ledger.set_target(Bytes::mib(8), Bytes::mib(10)).is_ok());
+    // Nor can one of them grow beyond what the others leave.
+    let denied = books.ask(here, Zone::Persistent, &[6]);
+    assert!(matches!(denied, Err(Denied::Never(_))));
+    assert_eq!(books.activity(away), Activity::Suspended);
+}
+
+#[test]
+fn of_two_that_come_to_wait_for_each_other_the_first_goes_on() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
+    // Neither has run an iteration: both are making what they keep.
+    books.lease(one, Zone::Persistent, &SIX[..5]);
+    books.lease(two, Zone::Persistent, &SIX[..5]);
+    assert!(books.is_denied(two, Zone::Persistent, &[5]));
+    assert_eq!(books.ledger.called(), [], "the other one may go on");
+    assert!(books.is_denied(one, Zone::Persistent, &[5]));
+    assert_eq!(books.ledger.called(), [two]);
+    books.go(two);
+    books.lease(one, Zone::Persistent, &[5]);
+    assert!(!books.is_brought_back(two, &SIX[..5]));
+    books.step(one);
+    books.go_by(SLICE);
+    assert_eq!(books.ledger.called(), [one]);
+}
+
+#[test]
+fn one_that_cannot_go_is_not_waited_for() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
+    books.lease(one, Zone::Persistent, &SIX);
+    books.step(one);
+    books.go_by(SLICE);
+    let told = Told::ByTheJob;
+    assert!(books.ask_told(two, Zone::Persistent, &SIX, told, true).is_err());
+    assert_eq!(books.ledger.called(), [one]);
+    // The host has no memory for it.
+    books.ledger.spare(one, books.now);
+    assert_eq!(books.ledger.called(), []);
+    let denied = books.ask_told(two, Zone::Persistent, &SIX, told, true);
+    assert!(matches!(denied, Err(Denied::Never(_))), "nothing can go on");
+}
+
+#[test]
+fn turns_cost_nothing_where_all_keep_less_than_there_is() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
+    for job in [one, two] {
+        books.lease(job, Zone::Persistent, &SIX[..3]);
+    }
+    for _ in 0..3 {
+        books.iterate(one, 4);
+        books.iterate(two, 4);
+        books.go_by(SLICE);
+    }
+    // One waits for the other's iteration to end: nobody goes anywhere.
+    books.start(one);
+    books.lease(one, Zone::Iteration, &[0, 1, 2, 3]);
+    books.start(two);
+    assert!(books.is_denied(two, Zone::Iteration, &[0, 1]));
+    books.go_by(SLICE);
+    assert_eq!((books.ledger.called(), books.ledger.turns_at()), (Vec::new(), None));
+    books.give_for_good(one, Zone::Iteration, &[0, 1, 2, 3]);
+    books.end(one);
+    books.lease(two, Zone::Iteration, &[0, 1]);
+    assert_eq!((books.ledger.called(), books.ledger.turns_at()), (Vec::new(), None));
+}
