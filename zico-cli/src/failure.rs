@@ -124,6 +124,9 @@ pub enum Failure {
     /// Pacing on a device other than the simulated one.
     #[error("tgs and estimating are for the simulated device: leave out --device and --processes")]
     PacingOfDevice,
+    /// Turns on a device other than the simulated one.
+    #[error("--time-slice is for the simulated device: leave out --device and --processes")]
+    TurnsOfDevice,
     /// A trace could not be converted.
     #[error(transparent)]
     Convert(#[from] ConvertError),

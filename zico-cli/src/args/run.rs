@@ -47,6 +47,13 @@ pub struct RunArgs {
     )]
     pub priority: Vec<(String, Priority)>,
 
+    /// Jobs take turns on the device where they keep more than the budget: between two iterations the
+    /// memory of one goes to the host (over a link of 25 GB/s), where others wait for its room, and
+    /// comes back for its next one. A turn lasts for at least so long. The budget may be as low as
+    /// the largest peak of one job
+    #[arg(long, value_parser = size::duration, value_name = "TIME")]
+    pub time_slice: Option<Ticks>,
+
     /// Options for recordings.
     #[command(flatten)]
     pub recording: RecordingArgs,

@@ -1,6 +1,6 @@
 //! Budgets of the command line as bytes, and whether the jobs can run under them.
 
-use zico_core::{Bytes, PoolConfig};
+use zico_core::{Bytes, PoolConfig, Ticks};
 use zico_mock::replay::{Machine, Needs, PolicyKind, ReplayError, needs};
 use zico_mock::trace::Trace;
 
@@ -44,15 +44,19 @@ impl Budget {
     }
 }
 
-/// Refuses a budget that is too small, with the needs of each job.
+/// Refuses a budget that is too small, with the needs of each job. Those of them that take turns
+/// need no more than each alone.
 pub(crate) fn check(
     policy: PolicyKind,
     budget: Bytes,
     needs: &Needs,
-    traces: &[&Trace],
+    (traces, slice): (&[&Trace], Option<Ticks>),
 ) -> Result<(), Failure> {
     let (least, why) = if policy.needs_every_peak() {
         (needs.sum, "each keeps its own peak, so that is the sum of the peaks")
+    } else if slice.is_some() {
+        let largest = needs.solos.iter().map(|solo| solo.peak).max();
+        (largest.unwrap_or_default(), "the largest of the jobs' peaks")
     } else {
         let why = "the largest, over the jobs, of a job's own peak and what the others keep between \
                    their iterations";
@@ -76,8 +80,9 @@ pub(crate) fn check(
         );
     }
     text += &format!(
-        "(counted in regions of {}; `zico inspect` shows the same; `zico replay --relief` goes below, where a trace \
-         says what its operations read and write)",
+        "(counted in regions of {}; `zico inspect` shows the same; below go `--time-slice`, with jobs \
+         that take turns, and `zico replay --relief`, where a trace says what its operations read \
+         and write)",
         needs.region
     );
     Err(Failure::CannotShare(text))

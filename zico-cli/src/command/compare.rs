@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
     // Checked for a policy that shares. A policy that needs more says so in its row.
     for &budget in &budgets {
-        check(PolicyKind::Zico, budget, &needs, &traces)?;
+        check(PolicyKind::Zico, budget, &needs, (&traces, args.run.time_slice))?;
     }
     let priorities = priorities::priorities(&traces, &args.run)?;
     // Those that pace are of no use where all jobs are alike.
@@ -96,6 +96,7 @@ impl Tests<'_> {
             jobs: priorities::with(&self.priorities, self.needs.terms(kind, budget)),
             relief: Vec::new(),
             priorities: self.priorities.clone(),
+            slice: self.args.run.time_slice.filter(|_| !kind.needs_every_peak()),
             pacing,
             usage: Vec::new(),
             length: None,

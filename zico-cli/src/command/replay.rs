@@ -41,6 +41,9 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.policy.pacing().is_some() && (args.device != DeviceName::Mock || args.processes) {
         return Err(Failure::PacingOfDevice);
     }
+    if args.run.time_slice.is_some() && (args.device != DeviceName::Mock || args.processes) {
+        return Err(Failure::TurnsOfDevice);
+    }
     let machine = args.run.machine.machine(means.is_some());
     let needs = needs_for(&traces, &[args.budget], &args.run, &machine)?;
     let budget = args.budget.of(&needs);
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     // Where each job has its share for good, plans that leave more for others are of no use.
     let relieved = means.filter(|_| !policy.needs_every_peak());
     if relieved.is_none() {
-        check(policy, budget, &needs, &traces)?;
+        check(policy, budget, &needs, (&traces, args.run.time_slice))?;
     }
     let mut config = ReplayConfig {
         budget,
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         iterations: args.run.iterations,
         relief: Vec::new(),
         priorities,
+        slice: args.run.time_slice.filter(|_| !policy.needs_every_peak()),
         pacing: args.policy.pacing(),
         usage: Vec::new(),
         length: None,

@@ -32,6 +32,10 @@ pub(crate) struct ReplaySummary {
     pub(crate) total_throughput: f64,
     pub(crate) steps: u64,
     pub(crate) memory_calls: u64,
+    /// What copies took to the host, of relief and of turns.
+    pub(crate) moved_out_bytes: u64,
+    /// And back.
+    pub(crate) moved_back_bytes: u64,
     #[serde(flatten)]
     pub(crate) conditions: Conditions,
     /// With `--relief`.
@@ -163,6 +167,8 @@ impl ReplaySummary {
             total_throughput: figures.throughput,
             steps: outcome.steps,
             memory_calls: outcome.memory_calls,
+            moved_out_bytes: outcome.traffic.0.value(),
+            moved_back_bytes: outcome.traffic.1.value(),
             conditions: Conditions::from(&config.machine),
             relief,
             jobs: jobs.collect(),
@@ -275,6 +281,7 @@ impl ReplaySummary {
 
     fn print_whole(&self, out: &mut impl Write, speed: f64) -> io::Result<()> {
         let sum = Bytes::new(self.sum_of_solo_peaks_bytes);
+        let moved = (Bytes::new(self.moved_out_bytes), Bytes::new(self.moved_back_bytes));
         for (what, figure) in [
             ("throughput", format!("{:.2} of one job alone", self.total_throughput)),
             ("peak held", Bytes::new(self.peak_held_bytes).to_string()),
@@ -288,6 +295,7 @@ impl ReplaySummary {
             ("violations", self.violations.to_string()),
             ("time on the device", format!("{:.2} s", self.makespan_seconds)),
             ("device memory calls", self.memory_calls.to_string()),
+            ("moved to the host, back", format!("{}, {}", moved.0, moved.1)),
             ("replayed", format!("{} steps at {:.1} million a second", self.steps, speed / 1e6)),
         ] {
             writeln!(out, "{what:>28}  {figure}")?;

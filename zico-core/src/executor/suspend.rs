@@ -165,6 +165,9 @@ impl<D: Device> Shared<D> {
         if !self.moved(job, heap, matches!(result, Ok(Resume::Done))) {
             return Err(ResumeError::Left);
         }
+        if matches!(result, Ok(Resume::Wait)) {
+            self.preempt();
+        }
         result
     }
 

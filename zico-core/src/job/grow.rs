@@ -67,6 +67,10 @@ impl<D: Device> Job<D> {
         if growing.loose {
             self.give_up_loose();
         }
+        if self.preemptible && matches!(result, Err(AllocError::Busy(_))) {
+            // Others may wait for this very job to give way.
+            self.shared.preempt();
+        }
         result
     }
 

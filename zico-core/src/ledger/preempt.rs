@@ -8,8 +8,8 @@
 //! As things stand what it holds is there like that of any other job: no iteration is let start and
 //! no memory is granted on the strength of its going. It is *called upon* where somebody waits for
 //! room which is kept between iterations, and where its going, with that of others, makes that
-//! room. Whoever waits next or [looks](crate::Pool::poll) takes it to the host; then there is room,
-//! and all is as if it had never been there. So the banker's argument (I4) knows nothing of turns.
+//! room. One whose iteration runs starts no other. Whoever waits next or [looks](crate::Pool::poll)
+//! takes it to the host; then there is room, and all is as if it had never been there. So the banker's argument (I4) knows nothing of turns.
 //!
 //! **A turn** lasts for an iteration and a slice of the device's clock. It is over at once where a
 //! job of a higher priority waits. One that has come back and runs no iteration has others'
@@ -17,7 +17,8 @@
 //!
 //! **Coming back** it needs room for all that it has and for an iteration. It does not come where
 //! that would only make another job wait that is running its iterations: not before that one has
-//! had a slice, and if it has a higher priority not before it has done nothing for a slice.
+//! had a slice since others made way for it, and if it has a higher priority not before it has done
+//! nothing for a slice. Nor does it take room for which somebody waits who has asked before it.
 //!
 //! After the time slices of Gandiva (Xiao et al., OSDI 2018, section 3.1).
 
@@ -49,8 +50,8 @@ impl Ledger {
         if !self.has_turns {
             return Vec::new();
         }
-        let called = |account: &Account| account.is_called() && account.can_give_way(self.now);
-        self.accounts.iter().filter(|(_, account)| called(account)).map(|(&job, _)| job).collect()
+        let goes = |account: &Account| account.goes_now() && account.can_give_way(self.now);
+        self.accounts.iter().filter(|(_, account)| goes(account)).map(|(&job, _)| job).collect()
     }
 
     /// A job could not be taken to the host: it is not called upon again for a while.
@@ -71,8 +72,7 @@ impl Ledger {
 
     /// Whether a job is about to give way, or will be in time.
     pub(super) fn has_turns_to_come(&self) -> bool {
-        self.has_turns
-            && (self.turns_at.is_some() || self.accounts.values().any(Account::is_called))
+        self.has_turns && (self.turns_at.is_some() || self.accounts.values().any(Account::goes_now))
     }
 
     /// Calls upon jobs to give way, for each that waits in the order of their priorities, and takes
@@ -82,8 +82,12 @@ impl Ledger {
             return;
         }
         self.turns_at = None;
-        let turns = self.accounts.values_mut().filter_map(|account| account.turn.as_mut());
-        turns.for_each(|turn| turn.called = false);
+        let turns = self.accounts.iter_mut().filter_map(|(&job, account)| {
+            let went = account.goes_now();
+            account.turn.as_mut()?.called = false;
+            went.then_some(job)
+        });
+        let before: Vec<JobKey> = turns.collect();
         let stalled = self.accounts.iter().filter(|(_, account)| account.awaited().is_some());
         let mut waiting: Vec<JobKey> = stalled.map(|(&job, _)| job).collect();
         let first = waiting.len();
@@ -94,6 +98,10 @@ impl Ledger {
         for job in waiting {
             self.make_room_for(job);
         }
+        let is_new = |(job, account): (&JobKey, &Account)| {
+            account.goes_now() && before.binary_search(job).is_err()
+        };
+        self.wake |= self.accounts.iter().any(is_new);
     }
 
     /// Calls upon as many as have to go for one that waits, if they are enough and their turns are
@@ -111,6 +119,9 @@ impl Ledger {
         let all = candidates.iter().map(|one| one.leaves).fold(0, u32::saturating_add);
         if short == 0 || all < short {
             return;
+        }
+        if let Some(own) = self.accounts.get_mut(&job) {
+            own.awaits_turns();
         }
         let due = candidates.partition_point(|one| one.due <= self.now);
         let leave = candidates[..due].iter().map(|one| one.leaves).fold(0, u32::saturating_add);
@@ -142,7 +153,6 @@ impl Ledger {
             let account = self.accounts.get_mut(&one.job);
             if let Some(turn) = account.and_then(|account| account.turn.as_mut()) {
                 turn.called = true;
-                self.wake = true;
             }
         }
     }
@@ -181,7 +191,7 @@ impl Ledger {
                 return None;
             }
             let due = self.turn_over(key, other, job, own)?;
-            let leaves = other.leased_total() - other.terms.floor;
+            let leaves = rest(other).saturating_sub(other.terms.floor);
             let (priority, since) = (other.terms.priority, other.turn?.since);
             Some(Candidate { job: key, leaves, due, priority, since })
         };
@@ -201,7 +211,7 @@ impl Ledger {
         let turn = account.turn?;
         let patient = turn.slice.max(self.patience);
         // Two that wait for memory between their iterations: the one that came first has it.
-        let waits = account.awaited().is_some();
+        let waits = matches!(account.phase, Phase::Idle) && account.awaited().is_some();
         let is_behind = waits && by < job;
         let is_idle = matches!(account.phase, Phase::Idle) && !waits;
         let (rank, own) = (waiting.terms.priority, account.terms.priority);
@@ -225,6 +235,9 @@ impl Ledger {
         let own = self.accounts.get(&job).filter(|account| account.away.is_absent())?;
         let all = own.away.regions().saturating_add(own.leased_total()).max(own.terms.floor);
         let others = || self.accounts.iter().filter(|&(&key, _)| key != job);
+        if self.is_behind(job, own, all) {
+            return Some(Ticks::MAX);
+        }
         let here = others().filter(|(_, other)| !other.is_called() && other.away.is_empty());
         let until = here.filter_map(|(&key, other)| {
             let beside = others().filter(|&(&third, _)| third != key);
@@ -238,6 +251,26 @@ impl Ledger {
         until.max().filter(|&until| until > self.now)
     }
 
+    /// Whether a job on the host, with all that it has, would take the room for which one waits that
+    /// has asked before it, and gets it in turn.
+    fn is_behind(&self, job: JobKey, own: &Account, all: u32) -> bool {
+        let rank = |account: &Account| account.terms.priority;
+        let at = self.waiting.iter().position(|&waiting| waiting == job);
+        let mut waiting = self.waiting.iter().enumerate().filter_map(|(place, &other)| {
+            let account = self.accounts.get(&other).filter(|account| !account.is_called())?;
+            let is_earlier = at.is_none_or(|at| place < at);
+            let is_first = (rank(account), is_earlier) > (rank(own), false);
+            (other != job && is_first).then_some((other, account))
+        });
+        waiting.any(|(other, account)| {
+            let room = self.room_for(other, account);
+            let takes_its_room = self.short_of(other, room.saturating_add(all)) > 0;
+            let candidates = self.candidates(other, account);
+            let leave = candidates.iter().map(|one| one.leaves).fold(0, u32::saturating_add);
+            takes_its_room && leave >= self.short_of(other, room)
+        })
+    }
+
     /// Until when a job that waits for memory is served before one on the host, if it is.
     fn first_served(
         &self,
@@ -247,7 +280,8 @@ impl Ledger {
         let (turn, since) = (own.turn?, other.stall.filter(|_| other.awaited().is_some())?.since);
         let is_earlier = || since <= turn.since || waiting < job;
         let is_first = match other.terms.priority.cmp(&own.terms.priority) {
-            _ if other.is_running() => true,
+            // What it may need is kept for it otherwise.
+            _ if other.is_running() => false,
             Ordering::Greater => true,
             Ordering::Equal => is_earlier(),
             Ordering::Less => false,
@@ -261,7 +295,8 @@ impl Ledger {
     fn lets_run(&self, other: &Account, own: &Account) -> Option<Ticks> {
         let turn = own.turn.filter(|turn| other.is_active(self.now, turn.slice))?;
         if other.terms.priority <= own.terms.priority {
-            return Some(turn.since.saturating_add(turn.slice));
+            let slice = other.turn.map_or(turn.slice, |turn| turn.slice);
+            return Some(turn.since.max(other.given()).saturating_add(slice));
         }
         let ended = other.ended().filter(|_| matches!(other.phase, Phase::Idle));
         Some(ended.map_or(Ticks::MAX, |ended| ended.saturating_add(turn.slice)))

@@ -270,7 +270,10 @@ impl Ledger {
 
     /// Whether a job could be sure to come back from the host.
     pub(super) fn can_have_ticket(&self, job: JobKey, account: &Account) -> bool {
-        let own = account.leased_total().max(account.terms.floor);
+        let own = match account.is_running() {
+            true => account.always_keeps(Growth::default()),
+            false => account.leased_total().max(account.terms.floor),
+        };
         own.saturating_add(self.stays_beside(job, account)) <= self.target
     }
 

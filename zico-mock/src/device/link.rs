@@ -22,6 +22,8 @@ pub(crate) struct HostSpace {
     link: Option<Link>,
     used: Bytes,
     peak: Bytes,
+    /// Bytes of all copies, out and in.
+    moved: (Bytes, Bytes),
     next: u64,
     /// The lengths of pieces by number.
     pieces: BTreeMap<u64, Bytes>,
@@ -30,7 +32,13 @@ pub(crate) struct HostSpace {
 impl HostSpace {
     pub(crate) fn new(capacity: Bytes, link: Option<Link>) -> Self {
         let (used, peak, pieces) = (Bytes::ZERO, Bytes::ZERO, BTreeMap::new());
-        Self { capacity, link, used, peak, next: 0, pieces }
+        let moved = (Bytes::ZERO, Bytes::ZERO);
+        Self { capacity, link, used, peak, moved, next: 0, pieces }
+    }
+
+    fn moves(&mut self, way: Way, bytes: Bytes) {
+        let moved = if way == Way::Out { &mut self.moved.0 } else { &mut self.moved.1 };
+        *moved = moved.saturating_add(bytes);
     }
 
     fn allocate(&mut self, len: Bytes) -> Result<u64, MockError> {
@@ -64,6 +72,13 @@ impl MockDevice {
         (state.host.used, state.host.peak)
     }
 
+    /// How many bytes copies have taken to the host, and back from it. Those count that have been
+    /// enqueued.
+    #[must_use]
+    pub fn host_traffic(&self) -> (Bytes, Bytes) {
+        self.lock().host.moved
+    }
+
     fn copy(
         &self,
         way: Way,
@@ -87,6 +102,7 @@ impl MockDevice {
         state.oracle.expect_copy(host.number());
         state.enqueue(stream, Item::Mark(Mark::Own(slot)));
         state.enqueue(stream, Item::Copy { way, time });
+        state.host.moves(way, host.len());
         let Piece { start, end } = place;
         let copied = Mark::Copied(way, Piece { start, end }, host.number());
         state.enqueue(stream, Item::Mark(copied));
@@ -158,6 +174,7 @@ impl MockDevice {
         state.enqueue(stream, Item::Mark(begin));
         state.oracle.expect_copy(host.number());
         state.enqueue(stream, Item::Copy { way, time });
+        state.host.moves(way, block.len);
         state.oracle.expect_touch();
         state.enqueue(stream, Item::Mark(Mark::Touch([block].into())));
         state.enqueue(stream, Item::Mark(Mark::Copied(way, place, host.number())));

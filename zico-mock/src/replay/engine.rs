@@ -210,6 +210,7 @@ impl<'t> Replay<'t> {
         Ok(Outcome {
             policy: self.pools.policy(),
             budget: self.pools.budget(),
+            traffic: self.device.host_traffic(),
             region: self.pools.region_size(),
             window,
             settled: self.settled,

@@ -90,6 +90,9 @@ pub struct ReplayConfig {
     pub relief: Vec<Option<Arc<Relieved>>>,
     /// What matters more, in the order of the traces. A job without one is of production.
     pub priorities: Vec<Priority>,
+    /// The jobs take turns on the device where they keep more than the budget, each for at least so
+    /// long. What a job has it keeps on the host between its turns.
+    pub slice: Option<Ticks>,
     /// How jobs of low priority are paced, if they are.
     pub pacing: Option<Pacing>,
     /// When jobs come, and when they rest, in the order of the traces. A job without one comes at
@@ -118,6 +121,7 @@ impl ReplayConfig {
             processes: false,
             relief: Vec::new(),
             priorities: Vec::new(),
+            slice: None,
             pacing: None,
             usage: Vec::new(),
             length: None,

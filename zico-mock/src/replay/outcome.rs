@@ -78,6 +78,8 @@ pub struct Outcome {
     pub policy: &'static str,
     /// The budget: whole regions.
     pub budget: Bytes,
+    /// The bytes that all copies took to the host, and those that they took back.
+    pub traffic: (Bytes, Bytes),
     /// When each job had done its first iteration, if all have.
     pub settled: Option<Ticks>,
     /// The size of a region.

@@ -64,6 +64,9 @@ pub(crate) struct Account {
     pub(super) pace: Option<Paced>,
     /// Its turn on the device, if it is preemptible.
     pub(super) turn: Option<Turn>,
+    /// Whether it waits to start for others to give way, and when they last did.
+    awaits_turns: bool,
+    given: Ticks,
     /// When its last iteration ended.
     ended: Option<Ticks>,
     /// Whose job it is: memory never goes from one user to another.
@@ -123,6 +126,8 @@ impl Account {
             terms,
             pace: None,
             turn: terms.slice.map(Turn::new),
+            awaits_turns: false,
+            given: Ticks::ZERO,
             ended: None,
             user: 0,
             stall: None,
@@ -323,6 +328,7 @@ impl Account {
 
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.restart_pace(now);
+        self.is_given_way(now);
         self.pulse.restart();
         self.has_moved();
         self.stall = None;

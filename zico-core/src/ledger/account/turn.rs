@@ -37,19 +37,41 @@ impl Account {
         self.turn.is_some_and(|turn| turn.called)
     }
 
+    /// Whether it is to go to the host now: no iteration of it has to end first.
+    pub(in crate::ledger) fn goes_now(&self) -> bool {
+        self.is_called() && !self.is_running()
+    }
+
+    /// It waits for others to give way; if it waits to start, its turn begins then.
+    pub(in crate::ledger) fn awaits_turns(&mut self) {
+        self.awaits_turns |= matches!(self.phase, Phase::Waiting(_)) && self.away.is_empty();
+    }
+
+    /// It starts: if others have given way, its turn begins.
+    pub(super) fn is_given_way(&mut self, now: Ticks) {
+        if core::mem::take(&mut self.awaits_turns) {
+            self.turn_changes(now);
+        }
+    }
+
+    /// When others last gave way to it, or it came to the device.
+    pub(in crate::ledger) const fn given(&self) -> Ticks {
+        self.given
+    }
+
     /// It comes to the device, or has left it.
     pub(in crate::ledger) fn turn_changes(&mut self, now: Ticks) {
+        self.given = now;
         if let Some(turn) = &mut self.turn {
             (turn.since, turn.has_run, turn.called) = (now, false, false);
         }
     }
 
-    /// Whether it could go to the host as things stand: it is preemptible, on the device and
-    /// between iterations, and has something to go with.
+    /// Whether it could go to the host as soon as no iteration of it runs: it is preemptible, and on
+    /// the device.
     pub(in crate::ledger) fn can_give_way(&self, now: Ticks) -> bool {
-        let at_rest = matches!(self.phase, Phase::Idle | Phase::Waiting(_));
-        let has_something = self.leased_total() > self.terms.floor && self.away.is_empty();
-        at_rest && !self.gone && has_something && self.turn.is_some_and(|turn| turn.spared <= now)
+        let is_here = !self.gone && self.away.is_empty() && self.leased_total() > 0;
+        is_here && self.turn.is_some_and(|turn| turn.spared <= now)
     }
 
     /// What others can never have, whatever becomes of the job: all that it keeps, and of a

@@ -247,3 +247,62 @@ fn turns_cost_nothing_where_all_keep_less_than_there_is() {
     books.lease(two, Zone::Iteration, &[0, 1]);
     assert_eq!((books.ledger.called(), books.ledger.turns_at()), (Vec::new(), None));
 }
+
+#[test]
+fn small_ones_that_come_and_go_do_not_keep_a_large_one_away() {
+    let mut books = Books::new(10);
+    let [large, one, two] = [(); 3].map(|()| books.join_turns("a", 0));
+    let pages: Vec<u64> = (0..8).collect();
+    books.lease(large, Zone::Persistent, &pages);
+    books.step(large);
+    books.go_by(SLICE);
+    assert!(books.is_denied(one, Zone::Persistent, &pages[..3]));
+    books.go(large);
+    books.lease(one, Zone::Persistent, &pages[..3]);
+    books.lease(two, Zone::Persistent, &pages[..3]);
+    // The one of them runs while the other one is between two iterations, always.
+    books.iterate(two, 2);
+    books.iterate(one, 2);
+    books.go_by(SLICE);
+    books.start(one);
+    assert!(!books.is_brought_back(large, &pages));
+    assert_eq!(books.ledger.called(), [two], "the other one follows");
+    books.go(two);
+    assert!(!books.is_brought_back(two, &pages[..3]), "there is room, for one that came first");
+    books.end(one);
+    assert_eq!(books.begin(one), Ok(Begin::Wait(None)));
+    books.go(one);
+    assert!(!books.is_brought_back(one, &pages[..3]));
+    assert!(books.is_brought_back(large, &pages));
+}
+
+#[test]
+fn one_for_which_others_have_made_way_has_a_slice_whoever_left_long_ago() {
+    let mut books = Books::new(10);
+    let [large, one, two] = [(); 3].map(|()| books.join_turns("a", 0));
+    // Between its iterations there is room for another one beside it, and none while it runs.
+    books.lease(large, Zone::Persistent, &[0, 1, 2]);
+    books.iterate(large, 5);
+    for small in [one, two] {
+        books.lease(small, Zone::Persistent, &[0, 1]);
+        books.iterate(small, 1);
+    }
+    books.go_by(SLICE);
+    assert_eq!(books.begin(large), Ok(Begin::Wait(None)));
+    assert_eq!(books.ledger.called(), [one], "it is enough that one goes");
+    books.go(one);
+    books.iterate(large, 5);
+    books.go_by(SLICE);
+    assert!(books.is_brought_back(one, &[0, 1]), "the slice is over");
+    books.iterate(one, 1);
+    assert_eq!(books.begin(large), Ok(Begin::Wait(None)));
+    assert_eq!(books.ledger.called(), [two], "its turn is the oldest");
+    books.go(two);
+    books.go_by(SLICE);
+    books.iterate(large, 5);
+    // It left a slice ago. But the large one has just begun.
+    assert!(!books.is_brought_back(two, &[0, 1]));
+    books.iterate(large, 5);
+    books.go_by(SLICE);
+    assert!(books.is_brought_back(two, &[0, 1]));
+}

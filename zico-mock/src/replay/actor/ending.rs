@@ -1,6 +1,6 @@
-//! How a job of a replay ends.
+//! What a job of a replay has, as the oracle is told, and how the job ends.
 
-use zico_core::{Bytes, Ticks};
+use zico_core::{Block, Bytes, Ticks};
 
 use super::Actor;
 use crate::Claim;
@@ -10,6 +10,38 @@ use crate::replay::state::State;
 use crate::trace::BlockId;
 
 impl Actor<'_> {
+    /// The job's claim to a block from now on.
+    pub(super) fn own(&self, block: &Block) -> Result<Claim, ReplayError> {
+        Ok(self.device.own(self.stream, self.tag, block.address(), block.bytes())?)
+    }
+
+    /// Its claim to a block ends, if it has one.
+    pub(super) fn disown(&mut self, id: BlockId, claim: Option<Claim>) -> Result<(), ReplayError> {
+        let disown = |claim| self.sides.disown(&self.device, self.stream, (id, claim));
+        Ok(claim.map_or(Ok(()), disown)?)
+    }
+
+    /// It claims all that it has.
+    pub(super) fn own_all(&mut self) -> Result<(), ReplayError> {
+        let missing = self.blocks.iter().filter(|(_, (_, claim))| claim.is_none());
+        let mut missing: Vec<(BlockId, Block)> =
+            missing.map(|(&id, &(block, _))| (id, block)).collect();
+        missing.sort_unstable_by_key(|&(id, _)| id);
+        for (id, block) in missing {
+            let claim = self.own(&block)?;
+            self.blocks.insert(id, (block, Some(claim)));
+        }
+        Ok(())
+    }
+
+    /// All its claims end.
+    pub(super) fn disown_all(&mut self) -> Result<(), ReplayError> {
+        let claims = self.blocks.iter_mut();
+        let mut claims: Vec<_> = claims.map(|(&id, (_, claim))| (id, claim.take())).collect();
+        claims.sort_unstable_by_key(|&(id, _)| id);
+        claims.into_iter().try_for_each(|(id, claim)| self.disown(id, claim))
+    }
+
     /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
     pub(super) fn leave(&mut self) -> Result<(), ReplayError> {
         self.outcome.planning =
@@ -17,12 +49,8 @@ impl Actor<'_> {
         if let Some(carrier) = self.source.carrier() {
             carrier.leave_off()?;
         }
-        let mut blocks: Vec<(BlockId, Claim)> =
-            self.blocks.drain().map(|(id, (_, claim))| (id, claim)).collect();
-        blocks.sort_unstable_by_key(|&(id, _)| id);
-        for (id, claim) in blocks {
-            self.sides.disown(&self.device, self.stream, (id, claim))?;
-        }
+        self.disown_all()?;
+        self.blocks.clear();
         self.live = Bytes::ZERO;
         self.job = None;
         self.state = State::Left;

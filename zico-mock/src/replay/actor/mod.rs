@@ -31,7 +31,10 @@ pub(in crate::replay) struct Actor<'t> {
     state: State,
     /// The operation that waits, and since when.
     pending: Option<(Deed, Ticks)>,
-    blocks: HashMap<BlockId, (Block, Claim)>,
+    /// What it has, with its claims. Between iterations one that takes turns has none: it may be on
+    /// the host.
+    blocks: HashMap<BlockId, (Block, Option<Claim>)>,
+    takes_turns: bool,
     sides: Sides,
     live: Bytes,
     steps: u64,
@@ -59,6 +62,10 @@ impl<'t> Actor<'t> {
         let device = pool.device().clone();
         let stream = device.add_stream();
         let terms = if config.plans { terms } else { terms.without_plans() };
+        let terms = match config.slice {
+            Some(slice) => terms.preemptible(slice),
+            None => terms,
+        };
         let plan = config.relief.get(index as usize).cloned().flatten();
         let usage = config.usage.get(index as usize).cloned().unwrap_or_default();
         let source = Source::new(trace, plan, &device, stream, index);
@@ -73,6 +80,7 @@ impl<'t> Actor<'t> {
             state: State::Ready(usage.arrives),
             pending: None,
             blocks: HashMap::new(),
+            takes_turns: config.slice.is_some(),
             sides: Sides::default(),
             live: Bytes::ZERO,
             steps: 0,
@@ -238,7 +246,7 @@ impl<'t> Actor<'t> {
 
     fn operate(&mut self, op: Op, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
         match op {
-            Op::Begin { work } => Ok(self.begin(work, since, now)),
+            Op::Begin { work } => self.begin(work, since, now),
             Op::Step(Step::Alloc { block, bytes, lifetime }) => {
                 let told = Request::new(bytes, lifetime);
                 let request = if self.learned { Request::learned(bytes) } else { told };
@@ -248,17 +256,18 @@ impl<'t> Actor<'t> {
             Op::Step(Step::Launch { work }) => self.launch(work, now),
             Op::Step(Step::Use { block, stream }) => Ok(self.lend(block, stream)),
             Op::Step(Step::Phase(_)) => Ok(Done::Yes),
-            Op::End => Ok(self.end(now)),
+            Op::End => self.end(now),
         }
     }
 
-    fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Done {
+    fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
         self.note_kept();
         let begin =
             |job: &Handle| if self.marks { job.job().begin(None) } else { Ok(Begin::Started) };
-        match self.job.as_ref().map(begin) {
+        Ok(match self.job.as_ref().map(begin) {
             Some(Ok(Begin::Started)) => {
                 self.waited(since, now);
+                self.own_all()?;
                 self.outcome.spans.push(Span { asked: since, began: now, ended: None });
                 self.progress.begin(work);
                 Done::Yes
@@ -266,7 +275,7 @@ impl<'t> Actor<'t> {
             Some(Ok(Begin::Wait(_))) => Done::Wait(State::Pool),
             Some(Err(error)) => Done::Never(error.to_string()),
             None => Done::Wait(State::Left),
-        }
+        })
     }
 
     fn alloc(
@@ -280,8 +289,8 @@ impl<'t> Actor<'t> {
         match job.alloc(request) {
             Ok(block) => {
                 self.waited(since, now);
-                let claim =
-                    self.device.own(self.stream, self.tag, block.address(), block.bytes())?;
+                let owned = self.is_inside() || !self.takes_turns;
+                let claim = owned.then(|| self.own(&block)).transpose()?;
                 if let Some(carrier) = self.source.carrier() {
                     carrier.allocated(&block)?;
                 }
@@ -295,9 +304,10 @@ impl<'t> Actor<'t> {
     }
 
     fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
-        if let (Some(job), Some((block, claim))) = (&self.job, self.blocks.remove(&id)) {
-            self.sides.disown(&self.device, self.stream, (id, claim))?;
-            self.live = self.live.saturating_sub(block.bytes());
+        let Some((block, claim)) = self.blocks.remove(&id) else { return Ok(Done::Yes) };
+        self.disown(id, claim)?;
+        self.live = self.live.saturating_sub(block.bytes());
+        if let Some(job) = &self.job {
             job.free(block)?;
         }
         Ok(Done::Yes)
@@ -343,10 +353,13 @@ impl<'t> Actor<'t> {
 
     /// The end of an iteration costs the host a dispatch as well, so that even a job without a
     /// launch moves on in time.
-    fn end(&mut self, now: Ticks) -> Done {
+    fn end(&mut self, now: Ticks) -> Result<Done, ReplayError> {
+        if self.takes_turns {
+            self.disown_all()?;
+        }
         let job = self.job.as_ref().filter(|_| self.marks);
         if let Some(Err(error)) = job.map(|job| job.job().end()) {
-            return Done::Never(error.to_string());
+            return Ok(Done::Never(error.to_string()));
         }
         self.note_kept();
         if let Some(span) = self.outcome.spans.last_mut() {
@@ -354,7 +367,7 @@ impl<'t> Actor<'t> {
         }
         self.outcome.iterations += self.progress.end();
         let ended = now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1)));
-        Done::Until(self.usage.next_iteration(ended))
+        Ok(Done::Until(self.usage.next_iteration(ended)))
     }
 
     /// From one iteration to the next of the same turn, which the pool takes for one.
@@ -372,10 +385,17 @@ impl<'t> Actor<'t> {
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 
+    fn is_inside(&self) -> bool {
+        self.outcome.spans.last().is_some_and(|span| span.ended.is_none())
+    }
+
     /// Adds up a wait for the pool: a stall within an iteration, otherwise a delayed start.
     fn waited(&mut self, since: Ticks, now: Ticks) {
-        let running = self.outcome.spans.last().is_some_and(|span| span.ended.is_none());
-        let sum = if running { &mut self.outcome.stalled } else { &mut self.outcome.start_delay };
+        let sum = if self.is_inside() {
+            &mut self.outcome.stalled
+        } else {
+            &mut self.outcome.start_delay
+        };
         *sum = sum.saturating_add(now.saturating_sub(since));
     }
 }

@@ -12,7 +12,7 @@ use crate::trace::BlockId;
 use crate::{Access, Claim, MockDevice, MockError, MockEvent, MockStream};
 
 /// The blocks that a job has.
-type Blocks = HashMap<BlockId, (Block, Claim)>;
+type Blocks = HashMap<BlockId, (Block, Option<Claim>)>;
 
 /// Why a deed could not be done.
 #[derive(Debug, thiserror::Error)]
