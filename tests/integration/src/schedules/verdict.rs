@@ -40,21 +40,21 @@ impl Run<'_> {
         if alone {
             return false;
         }
-        let exceeds = |who: usize, op: Option<Op>| {
+        let exceeds = |who: usize, op: Option<Op>, foreseen: u64| {
             let actor = &self.actors[who];
             let asked = match op {
                 Some(Op::Alloc(_, bytes, _)) => cost(bytes),
                 _ => 0,
             };
-            // A region more is foreseen.
-            actor.inside && actor.iterations > 0 && actor.now + asked > actor.shown + 1
+            actor.inside && actor.iterations > 0 && actor.now + asked > actor.shown + foreseen
         };
-        // Where jobs take turns there is room for what the others keep only between iterations: of
-        // two of which little is known either may be told.
+        // Where jobs take turns, two that run have no room for what both keep, as they do elsewhere:
+        // it is enough that one of them varies at all, and either may be told.
         let take_turns = self.setup.scripts.iter().any(|script| script.slice.is_some());
         let next = |who: usize| self.setup.scripts[who].ops.get(self.actors[who].at).copied();
-        let another = (0..self.actors.len()).any(|other| exceeds(other, next(other)));
-        detects(who) || exceeds(who, op) || take_turns && another
+        let another = (0..self.actors.len()).any(|other| exceeds(other, next(other), 0));
+        // A region more is foreseen.
+        detects(who) || exceeds(who, op, 1) || take_turns && another
     }
 
     pub(super) fn hang(&self) -> Failure {
