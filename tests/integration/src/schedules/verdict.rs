@@ -40,21 +40,18 @@ impl Run<'_> {
         if alone {
             return false;
         }
-        let exceeds = |who: usize, op: Option<Op>, foreseen: u64| {
-            let actor = &self.actors[who];
-            let asked = match op {
-                Some(Op::Alloc(_, bytes, _)) => cost(bytes),
-                _ => 0,
-            };
-            actor.inside && actor.iterations > 0 && actor.now + asked > actor.shown + foreseen
-        };
         // Where jobs take turns, two that run have no room for what both keep, as they do elsewhere:
-        // it is enough that one of them varies at all, and either may be told.
-        let take_turns = self.setup.scripts.iter().any(|script| script.slice.is_some());
-        let next = |who: usize| self.setup.scripts[who].ops.get(self.actors[who].at).copied();
-        let another = (0..self.actors.len()).any(|other| exceeds(other, next(other), 0));
+        // if their iterations vary, either may be told.
+        if self.setup.scripts.iter().any(|script| script.slice.is_some()) {
+            return true;
+        }
+        let actor = &self.actors[who];
+        let asked = match op {
+            Some(Op::Alloc(_, bytes, _)) => cost(bytes),
+            _ => 0,
+        };
         // A region more is foreseen.
-        detects(who) || exceeds(who, op, 1) || take_turns && another
+        detects(who) || actor.inside && actor.iterations > 0 && actor.now + asked > actor.shown + 1
     }
 
     pub(super) fn hang(&self) -> Failure {
