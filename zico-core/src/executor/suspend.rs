@@ -12,7 +12,7 @@ use super::handles::HostCopy;
 use crate::heap::JobHeap;
 use crate::ledger::{AT_A_TIME, Done};
 use crate::types::JobKey;
-use crate::types::device::{Device, Host};
+use crate::types::device::{Class, Device, DeviceError, Host};
 use crate::types::error::{ResumeError, SuspendError};
 use crate::types::report::Resume;
 use crate::types::sync::Mutex;
@@ -71,8 +71,10 @@ impl<D: Device> Shared<D> {
             let Some((stream, heap)) = heap else { continue };
             self.unpark(job, stream, &heap, true);
             let refused = self.suspend(job, stream, &heap).err();
-            let stays = |error: &SuspendError<D::Error>| {
-                !matches!(error, SuspendError::Busy | SuspendError::Suspended)
+            let stays = |error: &SuspendError<D::Error>| match error {
+                SuspendError::Busy | SuspendError::Suspended => false,
+                SuspendError::Device(error) => error.class() != Class::Transient,
+                _ => true,
             };
             if refused.as_ref().is_some_and(stays) {
                 let now = self.device.now();

@@ -220,7 +220,10 @@ impl Ledger {
         match rank.cmp(&own) {
             Ordering::Greater => Some(Ticks::ZERO),
             Ordering::Equal if is_behind => Some(Ticks::ZERO),
-            Ordering::Equal if turn.has_run => Some(turn.since.saturating_add(turn.slice)),
+            // It may not be able to run before the other one has ended.
+            Ordering::Equal if turn.has_run || waiting.is_running() => {
+                Some(turn.since.saturating_add(turn.slice))
+            }
             Ordering::Equal => Some(turn.since.saturating_add(patient)),
             Ordering::Less => {
                 let since = account.ended().unwrap_or_default().max(turn.since);

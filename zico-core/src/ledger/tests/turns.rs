@@ -306,3 +306,16 @@ fn one_for_which_others_have_made_way_has_a_slice_whoever_left_long_ago() {
     books.go_by(SLICE);
     assert!(books.is_brought_back(two, &[0, 1]));
 }
+
+#[test]
+fn an_iteration_that_waits_for_memory_does_not_wait_for_one_that_waits_for_its_end() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join("a"), books.join_turns("b", 0));
+    books.lease(two, Zone::Persistent, &SIX);
+    // Nobody knows what an iteration of either takes, and the other one has run none.
+    books.start(one);
+    assert!(books.is_denied(one, Zone::Iteration, &SIX));
+    assert_eq!(books.ledger.called(), []);
+    books.go_by(SLICE);
+    assert_eq!(books.ledger.called(), [two]);
+}

@@ -1,0 +1,235 @@
+//! Jobs that take turns on the device: what they keep is more than the budget in all.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use zico_core::{
+    AllocError, Begin, BeginError, Block, Bytes, Class, Device, Job, JobConfig, JoinError,
+    Lifetime, Pool, PoolConfig, Request, Ticks,
+};
+use zico_mock::{
+    Access, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
+};
+use zico_tests::waves::{REGION, regions};
+
+type Dev = Faulty<MockDevice>;
+
+const SLICE: Ticks = Ticks::millis(5);
+/// What an iteration does on the device.
+const WORK: Ticks = Ticks::millis(2);
+
+/// A job that keeps one block and takes another in each iteration. It uses them there only.
+struct Tenant {
+    device: MockDevice,
+    job: Job<Dev>,
+    stream: MockStream,
+    owner: u32,
+    keeps: Bytes,
+    takes: Bytes,
+    kept: Option<Block>,
+    inside: Option<Block>,
+    is_inside: bool,
+    iterations: u64,
+}
+
+enum Step {
+    On,
+    Waits,
+}
+
+impl Tenant {
+    fn join(device: &MockDevice, pool: &Pool<Dev>, owner: u32, (keeps, takes): (u64, u64)) -> Self {
+        let stream = device.add_stream();
+        let config = JobConfig::new(format!("job {owner}")).preemptible(SLICE);
+        Self {
+            device: device.clone(),
+            job: pool.join(config, stream).unwrap(),
+            stream,
+            owner,
+            keeps: regions(keeps),
+            takes: regions(takes),
+            kept: None,
+            inside: None,
+            is_inside: false,
+            iterations: 0,
+        }
+    }
+
+    fn access(&self, block: &Block) -> Access {
+        Access { owner: self.owner, addr: block.address(), len: block.bytes() }
+    }
+
+    /// Tells the contents of a block from those of others.
+    fn write(&self, block: &Block) {
+        self.owned(block, || {
+            self.device.write(self.stream, self.access(block), self.owner.into()).unwrap();
+        });
+    }
+
+    fn expect(&self, block: &Block) {
+        self.owned(block, || {
+            self.device.expect(self.stream, self.access(block), self.owner.into()).unwrap();
+        });
+    }
+
+    fn owned(&self, block: &Block, change: impl FnOnce()) {
+        let Access { owner, addr, len } = self.access(block);
+        let claim = self.device.own(self.stream, owner, addr, len).unwrap();
+        change();
+        self.device.disown(self.stream, claim).unwrap();
+    }
+
+    fn alloc(&self, bytes: Bytes, lifetime: Lifetime) -> Option<Block> {
+        match self.job.alloc(Request::new(bytes, lifetime)) {
+            Ok(block) => Some(block),
+            Err(AllocError::Busy(_) | AllocError::Device(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Goes on by a step.
+    fn step(&mut self) -> Step {
+        if self.kept.is_none() {
+            self.kept = self.alloc(self.keeps, Lifetime::Persistent);
+            let Some(kept) = self.kept else { return Step::Waits };
+            self.write(&kept);
+        } else if !self.is_inside {
+            match self.job.begin(None) {
+                Ok(Begin::Started) => {}
+                // The device has refused to bring it back: it asks again.
+                Ok(Begin::Wait(_)) | Err(BeginError::Suspended) => return Step::Waits,
+                Err(error) => panic!("{error}"),
+            }
+            self.is_inside = true;
+            self.expect(&self.kept.unwrap());
+        } else if self.inside.is_none() {
+            self.inside = self.alloc(self.takes, Lifetime::Iteration);
+            let Some(inside) = self.inside else { return Step::Waits };
+            self.write(&inside);
+            self.device.launch(self.stream, WORK, Utilisation::FULL).unwrap();
+        } else {
+            self.job.free(self.inside.take().unwrap()).unwrap();
+            self.job.end().unwrap();
+            self.is_inside = false;
+            self.iterations += 1;
+        }
+        Step::On
+    }
+}
+
+/// The jobs go on in turn, in virtual time, until each has done so many iterations.
+fn run(device: &MockDevice, pool: &Pool<Dev>, jobs: &mut [Tenant], iterations: u64) {
+    let mut vain = 0;
+    while jobs.iter().any(|job| job.iterations < iterations) {
+        let moved = jobs.iter_mut().filter(|job| job.iterations < iterations * 4);
+        let moved = moved.map(|job| matches!(job.step(), Step::On)).fold(false, |any, on| any | on);
+        // One iteration is enqueued at a time.
+        let at = device.next_completion().or_else(|| pool.poll_at());
+        at.into_iter().for_each(|at| device.advance_to(at.at_least(device.now())));
+        let _ = pool.poll();
+        vain = if moved { 0 } else { vain + 1 };
+        assert!(vain < 10_000, "{}\n{:?}", pool.snapshot(), pool.waits());
+    }
+    assert_eq!(device.violations(), []);
+}
+
+fn setup(budget: u64) -> (MockDevice, Pool<Dev>) {
+    let device = MockDevice::new(MockConfig::new(regions(budget)).budget(regions(budget))).unwrap();
+    let faulty = Faulty::new(device.clone(), FaultPlan::none());
+    let config = PoolConfig::new(regions(budget)).region_size(REGION);
+    (device, Pool::new(faulty, config).unwrap())
+}
+
+fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant>) {
+    drop(jobs);
+    for _ in 0..3 {
+        device.run_until_idle();
+        let _ = pool.poll();
+    }
+    drop(pool);
+    assert_eq!(device.violations(), []);
+    let usage = device.usage();
+    assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
+    assert_eq!(device.host_usage().0, Bytes::ZERO, "host memory");
+}
+
+/// Eight that keep twice as much as there is.
+#[test]
+fn jobs_that_keep_twice_the_budget_all_go_on() {
+    let (device, pool) = setup(20);
+    let kept = [2, 5, 8, 3, 7, 5, 4, 6];
+    let mut jobs: Vec<_> =
+        (1..).zip(kept).map(|(n, kept)| Tenant::join(&device, &pool, n, (kept, 3))).collect();
+    run(&device, &pool, &mut jobs, 20);
+    all_leave(&device, pool, jobs);
+}
+
+/// A trainer and its rollout, of which each keeps most of the device, and one that grows meanwhile.
+#[test]
+fn a_trainer_and_its_rollout_change_places_at_the_speed_of_the_link() {
+    let (device, pool) = setup(100);
+    let mut both: Vec<_> = (1..=2).map(|n| Tenant::join(&device, &pool, n, (75, 5))).collect();
+    run(&device, &pool, &mut both, 1);
+    let firm = pool.join("grows", device.add_stream()).unwrap();
+    let (mut grown, mut refused) = (Vec::new(), 0);
+    let link = device.host().unwrap().link().unwrap();
+    let one_way = link.time_out(regions(75)).saturating_add(link.time_back(regions(75)));
+    for turn in 0..10 {
+        let job = &mut both[turn % 2];
+        let (began, done) = (device.now(), job.iterations);
+        while job.iterations == done {
+            if matches!(job.step(), Step::Waits) {
+                let at = device.next_completion().or_else(|| pool.poll_at()).unwrap();
+                device.advance_to(at.at_least(device.now()));
+                pool.poll().unwrap();
+            }
+        }
+        device.run_until_idle();
+        // The slice of the other one is over, or nearly: it came before.
+        let took = device.now().saturating_sub(began).saturating_sub(WORK);
+        let most = one_way.saturating_add(SLICE).value();
+        assert!(took.value() <= most + most / 100, "{took} where copies take {one_way}");
+        match firm.alloc(Request::new(regions(4), Lifetime::Persistent)) {
+            Ok(block) => grown.push(block),
+            Err(AllocError::OutOfMemory(_)) => refused += 1,
+            Err(AllocError::Busy(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(!grown.is_empty() && refused > 0, "{} and {refused}", grown.len());
+    assert!(grown.len() <= 5, "both come back beside it");
+    drop(firm);
+    all_leave(&device, pool, both);
+}
+
+/// Whatever call of the device fails, once, all go on, and nothing is lost.
+#[test]
+fn each_call_of_the_device_may_fail() {
+    let mut n = 1;
+    loop {
+        let (device, pool) = setup(10);
+        let mut jobs: Vec<_> =
+            (1..=2).map(|owner| Tenant::join(&device, &pool, owner, (6, 2))).collect();
+        let nth = FaultPlan::none().nth(Operations::all(), n, Class::Transient);
+        pool.device().set_plan(nth);
+        run(&device, &pool, &mut jobs, 3);
+        let came_to_it = pool.device().injected() > 0;
+        pool.device().set_plan(FaultPlan::none());
+        all_leave(&device, pool, jobs);
+        if !came_to_it {
+            break;
+        }
+        n += 1;
+    }
+    assert!(n > 50, "{n} calls");
+}
+
+#[test]
+fn a_device_without_a_host_tier_preempts_nobody() {
+    let device = MockDevice::new(MockConfig::new(regions(4)).link(None)).unwrap();
+    let pool = Pool::new(device.clone(), PoolConfig::new(regions(4)).region_size(REGION)).unwrap();
+    let config = JobConfig::new("a").preemptible(SLICE);
+    let refused = pool.join(config, device.add_stream()).err().unwrap();
+    assert_eq!(refused, JoinError::NotPreemptible);
+    assert!(refused.to_string().contains("cannot be taken to the host"), "{refused}");
+    pool.join("a", device.add_stream()).unwrap();
+}
