@@ -20,8 +20,8 @@ use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 use zico_core::policy::{Policy, TimeShift};
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, Job, Lifetime, Pool, PoolConfig, Request, Resume,
-    ResumeError, SuspendError, Ticks,
+    AllocError, Begin, Block, Bytes, Device, Job, JobConfig, Lifetime, Pool, PoolConfig, Request,
+    Resume, ResumeError, SuspendError, Ticks,
 };
 use zico_mock::policy::Exclusive;
 use zico_mock::{MockConfig, MockDevice, Utilisation};
@@ -406,6 +406,43 @@ fn come_back(pool: &Pool<MockDevice>, job: &Job<MockDevice>) {
 fn pass(device: &MockDevice, pool: &Pool<MockDevice>) {
     device.run_until_idle();
     pool.poll().unwrap();
+}
+
+/// A job begins an iteration while another one's thread takes it to the host, where it has its only
+/// region: the one begins before or after the other one has had its turn, and both go on.
+#[test]
+fn a_job_begins_while_it_is_made_to_give_way() {
+    loom::model(|| {
+        let (device, pool) = pool(1, TimeShift::default());
+        let join = || {
+            let config = JobConfig::new("job").preemptible(Ticks::ZERO);
+            pool.join(config, device.add_stream()).unwrap()
+        };
+        let (here, comes) = (join(), join());
+        let block = here.alloc(Request::new(REGION, Lifetime::Persistent)).unwrap();
+        assert_eq!(here.begin(None), Ok(Begin::Started));
+        here.end().unwrap();
+        let (devices, pools) = (device.clone(), pool.clone());
+        let one = thread::spawn(move || {
+            while comes.alloc(Request::new(REGION, Lifetime::Persistent)).is_err() {
+                pass(&devices, &pools);
+                thread::yield_now();
+            }
+            drop(comes);
+        });
+        while here.begin(None).unwrap() != Begin::Started {
+            pass(&device, &pool);
+            thread::yield_now();
+        }
+        here.end().unwrap();
+        // The other one may wait for it still.
+        drop(here);
+        let _ = block;
+        one.join().unwrap();
+        pass(&device, &pool);
+        all_came_back(&device, pool);
+        assert_eq!(device.host_usage().0, Bytes::ZERO);
+    });
 }
 
 /// A job goes to the host while another takes the only region: that one misses no wake-up.

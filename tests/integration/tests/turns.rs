@@ -88,11 +88,13 @@ impl Tenant {
 
     /// Goes on by a step.
     fn step(&mut self) -> Step {
-        if self.kept.is_none() {
+        let Some(kept) = self.kept else {
             self.kept = self.alloc(self.keeps, Lifetime::Persistent);
             let Some(kept) = self.kept else { return Step::Waits };
             self.write(&kept);
-        } else if !self.is_inside {
+            return Step::On;
+        };
+        if !self.is_inside {
             match self.job.begin(None) {
                 Ok(Begin::Started) => {}
                 // The device has refused to bring it back: it asks again.
@@ -100,7 +102,7 @@ impl Tenant {
                 Err(error) => panic!("{error}"),
             }
             self.is_inside = true;
-            self.expect(&self.kept.unwrap());
+            self.expect(&kept);
         } else if self.inside.is_none() {
             self.inside = self.alloc(self.takes, Lifetime::Iteration);
             let Some(inside) = self.inside else { return Step::Waits };

@@ -33,10 +33,11 @@ impl<D: Device> Shared<D> {
         // Before its last fence can be recorded.
         self.handles.lock().join_streams(job, streams);
         let Books::Own(ledger) = &self.books else { return self.leave_broker(job) };
+        // Before its account can be closed, and its handles go.
+        self.drop_copies(job);
         if !ledger.lock().leave(job, now) {
             return;
         }
-        self.drop_copies(job);
         let mut from = Some((0, 0));
         while let Some(next) = from {
             from = ledger.lock().leave_pages(job, next);

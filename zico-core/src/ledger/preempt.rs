@@ -27,7 +27,6 @@ use core::cmp::{Ordering, Reverse};
 
 use super::Ledger;
 use super::account::Account;
-use super::admission::rest;
 use super::run::Phase;
 use crate::types::JobKey;
 use crate::types::units::Ticks;
@@ -177,7 +176,7 @@ impl Ledger {
     fn short_of(&self, job: JobKey, room: u32) -> u32 {
         let stays = |(&key, other): (&JobKey, &Account)| {
             let goes = key == job || other.is_called() || other.away.is_going_out();
-            if goes { other.terms.floor * u32::from(key != job) } else { rest(other) }
+            if goes { other.terms.floor * u32::from(key != job) } else { other.has_at_rest() }
         };
         let others = self.accounts.iter().map(stays).fold(0, u32::saturating_add);
         room.saturating_add(others).saturating_sub(self.target)
@@ -191,7 +190,7 @@ impl Ledger {
                 return None;
             }
             let due = self.turn_over(key, other, job, own)?;
-            let leaves = rest(other).saturating_sub(other.terms.floor);
+            let leaves = other.has_at_rest().saturating_sub(other.terms.floor);
             let (priority, since) = (other.terms.priority, other.turn?.since);
             Some(Candidate { job: key, leaves, due, priority, since })
         };
@@ -244,7 +243,7 @@ impl Ledger {
         let here = others().filter(|(_, other)| !other.is_called() && other.away.is_empty());
         let until = here.filter_map(|(&key, other)| {
             let beside = others().filter(|&(&third, _)| third != key);
-            let kept = beside.map(|(_, third)| rest(third)).fold(0, u32::saturating_add);
+            let kept = beside.map(|(_, third)| third.has_at_rest()).fold(0, u32::saturating_add);
             let fits = |most: u32| most.saturating_add(kept).saturating_add(all) <= self.target;
             let asks = other.holds().saturating_add(other.awaited().unwrap_or(0));
             let peak = other.largest().unwrap_or(0).max(other.holds());

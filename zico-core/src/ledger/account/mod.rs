@@ -30,7 +30,7 @@ use crate::types::zone::Zone;
 use away::Away;
 pub(super) use claim::{Blame, Stake};
 pub(super) use pace::{Paced, Rest};
-use turn::Turn;
+use turn::{Course, Turn};
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
 pub(crate) struct Batch {
@@ -64,11 +64,8 @@ pub(crate) struct Account {
     pub(super) pace: Option<Paced>,
     /// Its turn on the device, if it is preemptible.
     pub(super) turn: Option<Turn>,
-    /// Whether it waits to start for others to give way, and when they last did.
-    awaits_turns: bool,
-    given: Ticks,
-    /// When its last iteration ended.
-    ended: Option<Ticks>,
+    /// When others gave way to it, and when it last ran.
+    course: Course,
     /// Whose job it is: memory never goes from one user to another.
     pub(super) user: u32,
     /// It waits for memory.
@@ -126,9 +123,7 @@ impl Account {
             terms,
             pace: None,
             turn: terms.slice.map(Turn::new),
-            awaits_turns: false,
-            given: Ticks::ZERO,
-            ended: None,
+            course: Course::default(),
             user: 0,
             stall: None,
             first_wave: FirstWave::default(),
@@ -382,7 +377,7 @@ impl Account {
         };
         let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
         self.served = self.served.saturating_add(length);
-        self.ended = Some(now);
+        self.course.ended = Some(now);
         self.turn.iter_mut().for_each(|turn| turn.has_run = true);
         self.has_moved();
         if run.is_partial {

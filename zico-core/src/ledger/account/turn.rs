@@ -19,6 +19,17 @@ pub(in crate::ledger) struct Turn {
     pub(in crate::ledger) spared: Ticks,
 }
 
+/// What counts for turns of any job.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Course {
+    /// It waits to start for others to give way.
+    awaits_turns: bool,
+    /// When they last did.
+    given: Ticks,
+    /// When its last iteration ended.
+    pub(super) ended: Option<Ticks>,
+}
+
 impl Turn {
     pub(super) const fn new(slice: Ticks) -> Self {
         let zero = Ticks::ZERO;
@@ -44,24 +55,24 @@ impl Account {
 
     /// It waits for others to give way; if it waits to start, its turn begins then.
     pub(in crate::ledger) fn awaits_turns(&mut self) {
-        self.awaits_turns |= matches!(self.phase, Phase::Waiting(_)) && self.away.is_empty();
+        self.course.awaits_turns |= matches!(self.phase, Phase::Waiting(_)) && self.away.is_empty();
     }
 
     /// It starts: if others have given way, its turn begins.
     pub(super) fn is_given_way(&mut self, now: Ticks) {
-        if core::mem::take(&mut self.awaits_turns) {
+        if core::mem::take(&mut self.course.awaits_turns) {
             self.turn_changes(now);
         }
     }
 
     /// When others last gave way to it, or it came to the device.
     pub(in crate::ledger) const fn given(&self) -> Ticks {
-        self.given
+        self.course.given
     }
 
     /// It comes to the device, or has left it.
     pub(in crate::ledger) fn turn_changes(&mut self, now: Ticks) {
-        self.given = now;
+        self.course.given = now;
         if let Some(turn) = &mut self.turn {
             (turn.since, turn.has_run, turn.called) = (now, false, false);
         }
@@ -72,6 +83,12 @@ impl Account {
     pub(in crate::ledger) fn can_give_way(&self, now: Ticks) -> bool {
         let is_here = !self.gone && self.away.is_empty() && self.leased_total() > 0;
         is_here && self.turn.is_some_and(|turn| turn.spared <= now)
+    }
+
+    /// What the job has on the device when no iteration of it runs, known to persist or not.
+    pub(in crate::ledger) fn has_at_rest(&self) -> u32 {
+        let has = if self.is_running() { self.kept_for_good() } else { self.holds() };
+        has.max(self.terms.floor)
     }
 
     /// What others can never have, whatever becomes of the job: all that it keeps, and of a
@@ -85,12 +102,12 @@ impl Account {
 
     /// Whether it runs, is about to, or has done so within the last `span`.
     pub(in crate::ledger) fn is_active(&self, now: Ticks, span: Ticks) -> bool {
-        let lately = self.ended.is_some_and(|ended| now < ended.saturating_add(span));
+        let lately = self.course.ended.is_some_and(|ended| now < ended.saturating_add(span));
         self.is_running() || matches!(self.phase, Phase::Waiting(_)) || lately
     }
 
     /// When the last iteration ended, if one has.
     pub(in crate::ledger) const fn ended(&self) -> Option<Ticks> {
-        self.ended
+        self.course.ended
     }
 }

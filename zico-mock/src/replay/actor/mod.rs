@@ -31,8 +31,7 @@ pub(in crate::replay) struct Actor<'t> {
     state: State,
     /// The operation that waits, and since when.
     pending: Option<(Deed, Ticks)>,
-    /// What it has, with its claims. Between iterations one that takes turns has none: it may be on
-    /// the host.
+    /// Between iterations one that takes turns claims nothing: it may be on the host.
     blocks: HashMap<BlockId, (Block, Option<Claim>)>,
     takes_turns: bool,
     sides: Sides,
