@@ -9,7 +9,8 @@
 //! no memory is granted on the strength of its going. It is *called upon* where somebody waits for
 //! room which is kept between iterations, and where its going, with that of others, makes that
 //! room. One whose iteration runs starts no other. Whoever waits next or [looks](crate::Pool::poll)
-//! takes it to the host; then there is room, and all is as if it had never been there. So the banker's argument (I4) knows nothing of turns.
+//! takes it to the host; then there is room, and all is as if it had never been there. So the
+//! banker's argument (I4) knows nothing of turns.
 //!
 //! **A turn** lasts for an iteration and a slice of the device's clock. It is over at once where a
 //! job of a higher priority waits. One that has come back and runs no iteration has others'
