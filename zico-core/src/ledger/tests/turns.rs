@@ -188,6 +188,16 @@ fn what_stays_leaves_room_for_the_largest_of_those_that_take_turns() {
 }
 
 #[test]
+fn what_stays_leaves_room_for_one_that_has_run_no_iteration() {
+    let mut books = Books::new(10);
+    let (turns, firm) = (books.join_turns("a", 0), books.join("b"));
+    books.lease(turns, Zone::Persistent, &SIX);
+    books.lease(firm, Zone::Persistent, &[0, 1, 2, 3]);
+    let denied = books.ask(firm, Zone::Persistent, &[4]);
+    assert!(matches!(denied, Err(Denied::Never(_))), "it could go, and not come back");
+}
+
+#[test]
 fn of_two_that_come_to_wait_for_each_other_the_first_goes_on() {
     let mut books = Books::new(10);
     let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
