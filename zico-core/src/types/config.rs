@@ -92,7 +92,8 @@ impl JobConfig {
     ///
     /// [`Job::begin`](crate::Job::begin) waits for the job's memory as for its start; so does
     /// [`Job::alloc`](crate::Job::alloc). Between an iteration's end and its next start nothing may
-    /// be enqueued that uses its blocks.
+    /// be enqueued that uses its blocks. So this is not for a job whose iterations are
+    /// [detected](crate::AutoJob), or which has none.
     ///
     /// After Gandiva's suspension at the boundaries of mini-batches (Xiao et al., OSDI 2018,
     /// section 3.1).

@@ -33,7 +33,9 @@ pub enum BeginError {
     },
     /// The job is in an iteration already.
     AlreadyRunning,
-    /// The job's memory is on the host: it has to [come back](crate::Job::resume) first.
+    /// The job's memory is on the host: it has to [come back](crate::Job::resume) first. A
+    /// [preemptible](crate::JobConfig::preemptible) job does so by itself: the device has refused
+    /// that just now, and the call can be repeated.
     Suspended,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
