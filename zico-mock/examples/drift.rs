@@ -32,8 +32,10 @@ enum Drift {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("| jobs | drift | f | throughput | start delay | stalled | refused | violations |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| jobs | drift | f | throughput | start delay | stalled | refused | violations | no plans |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
     for names in SETS {
         let recorded: Vec<Trace> =
             names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
@@ -75,16 +77,18 @@ fn row(
         ..ReplayConfig::new(needs.budget_at(f))
     };
     let outcome = replay(jobs, &config, &mut |_| {})?;
+    let unplanned = replay(jobs, &ReplayConfig { plans: false, ..config }, &mut |_| {})?;
     let names: Vec<&str> = jobs.iter().map(|job| job.name()).collect();
     let refused = outcome.jobs.iter().filter(|job| job.failure.is_some()).count();
     println!(
-        "| {} | {} | {f} | {:.3} | {:.1}% | {:.1}% | {refused} | {} |",
+        "| {} | {} | {f} | {:.3} | {:.1}% | {:.1}% | {refused} | {} | {:.3} |",
         names.join(" + "),
         drift.name(),
         throughput(&outcome, needs),
         share(&outcome, |job| job.start_delay.seconds()),
         share(&outcome, |job| job.stalled.seconds()),
-        outcome.violation_count,
+        outcome.violation_count + unplanned.violation_count,
+        throughput(&unplanned, needs),
     );
     Ok(())
 }

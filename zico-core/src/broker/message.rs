@@ -57,6 +57,8 @@ pub enum Request {
         regions: u32,
         /// Without those of blocks that outlive the iteration.
         within: u32,
+        /// The most regions during the first 1, 2, 4 allocations and so on.
+        starts: Vec<u32>,
     },
     /// Pages are to be backed: [`Reply::Granted`] or [`Reply::Refused`].
     Lease(Lease),

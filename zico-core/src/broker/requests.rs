@@ -134,9 +134,9 @@ impl<S: Store> Broker<S> {
             }
             Request::Offer(offered) => Reply::Whether(self.offer(client, job, &offered)?),
             Request::End(seen) => Reply::Ended(ledger.end(job, now, signature(seen))),
-            Request::Replan { shape: told, seen, regions, within } => {
+            Request::Replan { shape: told, seen, regions: pages, within, starts } => {
                 let kind = Kind { told, signature: signature(seen) };
-                Reply::Whether(ledger.replan(job, &Peak { kind, pages: regions, within }))
+                Reply::Whether(ledger.replan(job, &Peak { kind, pages, within, starts }))
             }
             Request::Lease(lease) => self.lease(client, job, lease, now)?,
             Request::Fits { asked, regions: pages } => {

@@ -144,9 +144,9 @@ impl<D: Device> Remote<D> {
     }
 
     pub(in crate::executor) fn replan(&self, job: JobKey, peak: &Peak) -> bool {
-        let Peak { kind, pages: regions, within } = *peak;
+        let Peak { kind, pages: regions, within, ref starts } = *peak;
         let (shape, seen) = (kind.told, seen(kind.signature));
-        let request = Request::Replan { shape, seen, regions, within };
+        let request = Request::Replan { shape, seen, regions, within, starts: starts.clone() };
         matches!(self.ask(job, request), Ok(Reply::Whether(true)))
     }
 

@@ -47,12 +47,18 @@ pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
     let touches: u64 = places.iter().map(|&(first, end)| (end - first) as u64).sum();
     // Each block comes, goes, and leaves what others take up.
     if work.spend(4 * touches).is_none() {
-        layout.peak = narrow(peak(layout, &places, runs, work));
+        note(layout, &in_use(layout, &places, runs, work));
         return;
     }
-    let (mut gaps, mut used) = sweep(layout, &places, &runs);
-    let most = used.iter().copied().max().unwrap_or(0);
-    layout.peak = narrow(most);
+    let (gaps, mut used) = sweep(layout, &places, &runs);
+    close_short(layout, gaps, &mut used, work);
+    note(layout, &used);
+}
+
+/// Closes short gaps where that makes the iteration hold no more than its peak: what it holds after
+/// each allocation has that in it.
+fn close_short(layout: &mut Layout, mut gaps: Vec<Gap>, used: &mut [u64], work: &mut Work) {
+    let (all, most) = (gaps.len(), used.iter().copied().max().unwrap_or(0));
     let short = SHORT_GAP.max(all / SHORT_GAP_PART);
     let is_short = |gap: &Gap| gap.pages > 0 && gap.open == 0 && gap.to - gap.from <= short;
     let mut order: Vec<usize> = (0..all).filter(|&slot| is_short(&gaps[slot])).collect();
@@ -70,6 +76,20 @@ pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
     }
 }
 
+/// Notes the most of what the iteration holds after each allocation, and the most until each of its
+/// marks.
+fn note(layout: &mut Layout, used: &[u64]) {
+    let mut most = 0;
+    layout.starts.clear();
+    for (before, &used) in used.iter().enumerate() {
+        most = most.max(used);
+        if (before + 1).is_power_of_two() {
+            layout.starts.push(narrow(most));
+        }
+    }
+    layout.peak = narrow(most);
+}
+
 fn narrow(pages: u64) -> u32 {
     u32::try_from(pages).unwrap_or(u32::MAX)
 }
@@ -79,16 +99,16 @@ fn before(layout: &Layout, number: usize) -> impl Iterator<Item = usize> {
     layout.ends(number).filter(move |_| number > 0)
 }
 
-/// The most pages in use at one moment: O(n log n), however many pages blocks have.
-fn peak(layout: &Layout, places: &[(usize, usize)], runs: Runs, work: &mut Work) -> u64 {
-    let (mut cover, mut most) = (Cover::new(runs), 0);
+/// How many pages are in use after each allocation: O(n log n), however many pages blocks have.
+fn in_use(layout: &Layout, places: &[(usize, usize)], runs: Runs, work: &mut Work) -> Vec<u64> {
+    let mut cover = Cover::new(runs);
     work.count(2 * layout.entries.len() as u64 * cover.steps());
-    for (number, &place) in places.iter().enumerate() {
+    let used = places.iter().enumerate().map(|(number, &place)| {
         before(layout, number).for_each(|slot| cover.remove(places[slot]));
         cover.add(place);
-        most = most.max(cover.covered());
-    }
-    most
+        cover.covered()
+    });
+    used.collect()
 }
 
 /// The gap that each block leaves, and how many pages are in use after each allocation.

@@ -66,8 +66,10 @@ pub(crate) struct Layout {
     pub(super) times: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
-    /// The most pages that are in use at one moment.
+    /// The most pages that are in use at one moment ...
     pub(super) peak: u32,
+    /// ... and during the first 1, 2, 4 allocations and so on.
+    pub(super) starts: Vec<u32>,
     /// The most pages that the slots take which are nobody else's.
     pub(super) own_pages: u32,
     /// The steps that it took to make it.
@@ -138,8 +140,21 @@ impl Layout {
         let mut own: Vec<(u64, Slot)> = own.map(|(slot, entry)| (entry.start, slot)).collect();
         own.sort_unstable();
         let Plan { height, lower_bound, .. } = *plan;
-        let (kind, times, peak, own_pages, steps) = (Kind::default(), 0, 0, 0, 0);
-        Self { entries, seconds, own, kind, times, height, lower_bound, peak, own_pages, steps }
+        let (kind, times, own_pages, steps) = (Kind::default(), 0, 0, 0);
+        let (peak, starts) = (0, Vec::new());
+        Self {
+            entries,
+            seconds,
+            own,
+            kind,
+            times,
+            height,
+            lower_bound,
+            peak,
+            starts,
+            own_pages,
+            steps,
+        }
     }
 
     /// All slots, second ones included.
@@ -156,8 +171,9 @@ impl Layout {
 
     /// What iterations that are as planned come to hold.
     pub(crate) fn most(&self) -> Peak {
-        let Self { kind, peak, own_pages, .. } = *self;
-        Peak { kind, pages: peak, within: peak.saturating_sub(own_pages) }
+        let Self { kind, peak, own_pages, ref starts, .. } = *self;
+        let (within, starts) = (peak.saturating_sub(own_pages), starts.clone());
+        Peak { kind, pages: peak, within, starts }
     }
 
     /// Whether it places allocations of these sizes.

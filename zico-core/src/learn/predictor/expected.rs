@@ -40,6 +40,12 @@ impl Expected {
         Some(ahead.saturating_add(height.saturating_sub(whole)))
     }
 
+    /// It may need so much at any time, if it is known what it needs.
+    pub(super) fn raise(&mut self, height: u32) {
+        self.settled = false;
+        self.height = self.height.map(|known| known.max(height));
+    }
+
     pub(super) fn is(&self, other: &Self) -> bool {
         let same = (self.settled, self.height) == (other.settled, other.height);
         same && Arc::ptr_eq(&self.wave, &other.wave)

@@ -5,8 +5,15 @@ use crate::types::units::Ticks;
 /// An iteration that allocates `first`, then `peak` regions, and gives all back half-way.
 fn run(predictor: &mut Predictor, first: u64, peak: u32) -> [Option<u32>; 2] {
     let before = predictor.promised(Progress::ZERO);
+    let (_, after) = iterate(predictor, &[first, 1], peak);
+    [before, after]
+}
+
+/// An iteration of these allocations that holds `peak` regions up to its middle. Its signature, and
+/// what was promised for it after the last of them.
+fn iterate(predictor: &mut Predictor, sizes: &[u64], peak: u32) -> (Signature, Option<u32>) {
     let mut signature = Signature::default();
-    for size in [first, 1] {
+    for &size in sizes {
         signature.push(size);
         if let Some(mark) = signature.mark() {
             predictor.recognise(mark);
@@ -21,7 +28,7 @@ fn run(predictor: &mut Predictor, first: u64, peak: u32) -> [Option<u32>; 2] {
     };
     let profile = Profile::of([step(0, peak), step(5, 0)], Progress::new(10), Ticks::new(10));
     predictor.learn(profile, signature, 0, 0, Footprint { total: peak, settled: 0 });
-    [before, after]
+    (signature, after)
 }
 
 #[test]
@@ -163,11 +170,11 @@ fn a_plan_of_a_higher_peak_than_its_kind_has_had_is_refused() {
     };
     assert_eq!(late(&mut predictor), [Some(50), Some(0)]);
     assert!(
-        !predictor.replan(&Peak { kind, pages: 51, within: 51 }),
+        !predictor.replan(&Peak { kind, pages: 51, within: 51, starts: Vec::new() }),
         "the other kind's 60 is no excuse"
     );
     assert_eq!(late(&mut predictor), [Some(50), Some(0)], "nothing has changed");
-    assert!(predictor.replan(&Peak { kind, pages: 50, within: 50 }));
+    assert!(predictor.replan(&Peak { kind, pages: 50, within: 50, starts: Vec::new() }));
     assert_eq!(late(&mut predictor), [Some(50); 2], "nobody knows yet when it falls");
 }
 
@@ -179,7 +186,40 @@ fn what_outlives_the_iteration_does_not_make_a_plan_higher() {
     let mut signature = Signature::default();
     [1, 1].into_iter().for_each(|size| signature.push(size));
     let kind = Kind { told: None, signature };
-    assert!(!predictor.replan(&Peak { kind, pages: 60, within: 51 }));
-    assert!(predictor.replan(&Peak { kind, pages: 60, within: 50 }));
+    assert!(!predictor.replan(&Peak { kind, pages: 60, within: 51, starts: Vec::new() }));
+    assert!(predictor.replan(&Peak { kind, pages: 60, within: 50, starts: Vec::new() }));
     assert_eq!(predictor.promised(Progress::ZERO), None, "nobody knows how the rest fits");
+}
+
+/// A kind without a plan is placed by that of another kind only as far as both are alike.
+#[test]
+fn a_plan_raises_the_claims_of_kinds_that_begin_as_its_own_does() {
+    let mut predictor = Predictor::default();
+    iterate(&mut predictor, &[0, 0, 0], 1);
+    let mut planned = Signature::default();
+    for _ in 0..2 {
+        iterate(&mut predictor, &[1, 2, 1], 30);
+        iterate(&mut predictor, &[1, 3, 1], 40);
+        iterate(&mut predictor, &[2, 2, 1], 50);
+        (planned, _) = iterate(&mut predictor, &[1, 2, 2], 60);
+    }
+    let kind = Kind { told: None, signature: planned };
+    assert!(predictor.replan(&Peak { kind, pages: 58, within: 58, starts: alloc::vec![2, 7] }));
+    let expected: Vec<_> = predictor
+        .kinds
+        .iter()
+        .map(|record| (record.newest.claim().value(), record.expected.height))
+        .filter(|&(claim, _)| claim > 1)
+        .collect();
+    let until_the_end = (30, Some(30 + 58));
+    let until_the_second = (40, Some(40 + 7));
+    let from_the_first = (50, Some(50));
+    assert_eq!(expected, [(60, Some(60)), from_the_first, until_the_second, until_the_end]);
+    let ahead = |predictor: &mut Predictor, first| {
+        predictor.expect(None);
+        predictor.recognise(Signature::default().first(first).unwrap());
+        [Progress::ZERO, Progress::new(8)].map(|progress| predictor.promised(progress))
+    };
+    assert_eq!(ahead(&mut predictor, 2), [Some(50), Some(0)], "it is placed as before");
+    assert_eq!(ahead(&mut predictor, 1), [Some(88); 2], "the most of three");
 }

@@ -207,7 +207,7 @@ fn plans_are_refused_while_an_iteration_runs() {
     let job = books.join("a");
     books.iterate(job, 3);
     books.iterate(job, 3);
-    let peak = |pages| Peak { kind: Kind::default(), pages, within: pages };
+    let peak = |pages| Peak { kind: Kind::default(), pages, within: pages, starts: Vec::new() };
     assert!(!books.ledger.replan(job, &peak(4)), "more than they have held without");
     assert!(books.ledger.replan(job, &peak(3)));
     books.start(job);

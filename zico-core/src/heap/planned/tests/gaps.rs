@@ -32,6 +32,13 @@ pub(super) fn gaps_are_short(layout: &Layout) {
         }
     }
     assert!(kept.iter().all(|pages| count(pages) <= most), "never more than at the peak");
+    // What the iteration holds until each of its marks is known.
+    let until = |moment: usize| kept[..moment].iter().map(|pages| count(pages)).max();
+    for (power, &start) in layout.starts.iter().enumerate() {
+        let known = until(1 << power).unwrap()..=most;
+        assert!(known.contains(&(start as usize)), "{start} is not in {known:?} at 2^{power}");
+    }
+    assert_eq!(layout.starts.len(), all.checked_ilog2().map_or(0, |power| power as usize + 1));
 }
 
 #[test]
