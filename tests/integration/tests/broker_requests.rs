@@ -43,7 +43,8 @@ fn request(rng: &mut Rng) -> Request {
         7 => Request::Freed,
         8 => {
             let (regions, within) = (rng.u32(..20), rng.u32(..20));
-            Request::Replan { shape: None, seen: seen(rng), regions, within }
+            let starts = (0..rng.usize(0..4)).map(|_| rng.u32(..)).collect();
+            Request::Replan { shape: None, seen: seen(rng), regions, within, starts }
         }
         9..16 => {
             let told =
