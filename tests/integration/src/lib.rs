@@ -4,6 +4,7 @@
 pub mod between;
 pub mod handle;
 pub mod hook;
+pub mod owned;
 pub mod requests;
 pub mod schedules;
 pub mod storm;

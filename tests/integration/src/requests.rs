@@ -112,7 +112,12 @@ impl Sent {
         };
         let given_back = matches!(
             request,
-            Request::GiveBack(..) | Request::Leave | Request::Settle { .. } | Request::Offer(_)
+            Request::GiveBack(..)
+                | Request::Leave
+                | Request::Settle { .. }
+                | Request::Offer(_)
+                | Request::Suspend
+                | Request::SendAgain(..)
         );
         match self.broker.handle(client, job, request, now) {
             Ok(Some(Reply::Joined(job))) => self.jobs.push(job),

@@ -29,7 +29,7 @@ fn seen(rng: &mut Rng) -> Seen {
 
 fn request(rng: &mut Rng) -> Request {
     let mebibytes = Bytes::mib(rng.u64(..40));
-    match rng.u8(..28) {
+    match rng.u8(..40) {
         0 => {
             let config = JobConfig::new("x".repeat(rng.usize(..140))).priority(rng.i32(..));
             Request::Join(if rng.bool() { config.floor(mebibytes) } else { config.cap(mebibytes) })
@@ -65,7 +65,15 @@ fn request(rng: &mut Rng) -> Request {
             let at = Some((lifetime(rng), rng.u64(..12)));
             Request::Offer(vec![Offered { region: rng.u32(..14), at, usage: Usage::Leased }])
         }
-        _ => Request::Resume { runs: rng.bool(), claim: Some(rng.u32(..20)) },
+        27 => Request::Resume { runs: rng.bool(), claim: Some(rng.u32(..20)) },
+        28..31 => Request::Suspend,
+        31 => Request::Gone,
+        32 => Request::Stay(lifetime(rng), pages(rng)),
+        33 => Request::SendAgain(lifetime(rng), pages(rng)),
+        34 => Request::Back,
+        35 => Request::Away { regions: vec![(lifetime(rng), rng.u32(..))], goes: rng.bool() },
+        36..38 => Request::Return,
+        _ => Request::LeaseBack(lifetime(rng), pages(rng)),
     }
 }
 

@@ -2,124 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use std::collections::BTreeMap;
-
 use zico_core::{
-    AllocError, Begin, BeginError, Block, Bytes, Class, Device, FreeError, HandOver, Job, Lifetime,
-    Pool, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
+    AllocError, Begin, BeginError, Bytes, Class, Device, HandOver, Lifetime, Pool, PoolConfig,
+    Request, Resume, ResumeError, SuspendError, Ticks,
 };
-use zico_mock::trace::{BlockId, Step};
 use zico_mock::{
-    Access, Claim, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, MockStream, Operation,
-    Operations, Utilisation, bundled,
+    FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, Operation, Operations, Utilisation,
+    bundled,
 };
 use zico_tests::cases;
+use zico_tests::owned::{Tenant, nothing_is_left, play, takes_all_room};
 use zico_tests::waves::{REGION, regions};
-
-/// A block, and the claim that its job has on it; none while the job is on the host.
-type Owned = (Block, Option<Claim>);
-
-/// A job whose blocks have contents that tell them apart.
-struct Tenant<D: Device<Stream = MockStream>> {
-    device: MockDevice,
-    job: Job<D>,
-    stream: MockStream,
-    owner: u32,
-    blocks: BTreeMap<u64, Owned>,
-}
-
-fn access(owner: u32, block: &Block) -> Access {
-    Access { owner, addr: block.address(), len: block.bytes() }
-}
-
-impl<D: Device<Stream = MockStream>> Tenant<D> {
-    fn join(device: &MockDevice, pool: &Pool<D>, owner: u32) -> Self {
-        let stream = device.add_stream();
-        let job = pool.join(format!("job {owner}").as_str(), stream).unwrap();
-        Self { device: device.clone(), job, stream, owner, blocks: BTreeMap::new() }
-    }
-
-    fn alloc(&mut self, id: u64, request: Request) -> Result<(), AllocError<D::Error>> {
-        let block = self.job.alloc(request)?;
-        let claim =
-            self.device.own(self.stream, self.owner, block.address(), block.bytes()).unwrap();
-        self.device.write(self.stream, access(self.owner, &block), id).unwrap();
-        self.blocks.insert(id, (block, Some(claim)));
-        Ok(())
-    }
-
-    fn free(&mut self, id: u64) {
-        let (block, claim) = self.blocks.remove(&id).unwrap();
-        claim.into_iter().for_each(|claim| self.device.disown(self.stream, claim).unwrap());
-        self.job.free(block).unwrap();
-        assert!(matches!(self.job.free(block), Err(FreeError::NotLive(_))), "once");
-    }
-
-    /// The claims end, the job goes or not, and if it has not gone they begin again.
-    fn suspend(&mut self) -> Result<Bytes, SuspendError<D::Error>> {
-        self.let_go();
-        let suspended = self.job.suspend();
-        if !suspended.as_ref().is_ok_and(|bytes| !bytes.is_zero()) {
-            self.have();
-        }
-        suspended
-    }
-
-    fn let_go(&mut self) {
-        for (_, claim) in self.blocks.values_mut() {
-            let claim = claim.take();
-            claim.into_iter().for_each(|claim| self.device.disown(self.stream, claim).unwrap());
-        }
-    }
-
-    fn leave(mut self) {
-        self.let_go();
-    }
-
-    /// The blocks are where they were, with their contents.
-    fn have(&mut self) {
-        for (&id, (block, claim)) in &mut self.blocks {
-            let Access { owner, addr, len } = access(self.owner, block);
-            *claim = Some(self.device.own(self.stream, owner, addr, len).unwrap());
-            self.device.expect(self.stream, access(owner, block), id).unwrap();
-        }
-    }
-
-    fn resume(&mut self) -> Result<Resume, ResumeError<D::Error>> {
-        let resumed = self.job.resume()?;
-        if resumed == Resume::Done {
-            self.have();
-        }
-        Ok(resumed)
-    }
-}
 
 fn setup(budget: Bytes, region: Bytes, hand_over: HandOver) -> (MockDevice, Pool<MockDevice>) {
     let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
     let config = PoolConfig::new(budget).region_size(region).hand_over(hand_over);
     (device.clone(), Pool::new(device, config).unwrap())
-}
-
-/// An iteration that takes all the room there is, and writes there.
-fn takes_all_room<D: Device<Stream = MockStream>>(other: &mut Tenant<D>, pool: &Pool<D>) {
-    let begun = other.job.begin(None).unwrap();
-    assert_eq!(begun, Begin::Started);
-    let mut id = 1 << 40;
-    while other.alloc(id, Request::new(pool.region_size(), Lifetime::Iteration)).is_ok() {
-        id += 1;
-    }
-    for taken in (1 << 40)..id {
-        other.free(taken);
-    }
-    other.job.end().unwrap();
-}
-
-fn nothing_is_left(device: &MockDevice) {
-    device.run_until_idle();
-    assert_eq!(device.violations(), []);
-    let usage = device.usage();
-    assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
-    assert_eq!(device.host_usage().0, Bytes::ZERO, "host memory");
 }
 
 /// A recorded job goes to the host and comes back at so many points of its set-up and between its
@@ -189,17 +87,6 @@ fn at_points(name: &str, hand_over: HandOver, count: u32) {
 /// Whether the link has been busy all the time, but for the rounding of each copy.
 fn is_full(took: Ticks, least: Ticks) -> bool {
     took >= least && took.value() <= least.value() + least.value() / 1000 + 1000
-}
-
-fn play(job: &mut Tenant<MockDevice>, step: &Step) {
-    let number = |block: &BlockId| block.index() as u64;
-    match step {
-        Step::Alloc { block, bytes, lifetime } => {
-            job.alloc(number(block), Request::new(*bytes, *lifetime)).unwrap();
-        }
-        Step::Free { block } => job.free(number(block)),
-        _ => {}
-    }
 }
 
 /// At three points each; at fifty with `PROPTEST_CASES=50`, which takes minutes.

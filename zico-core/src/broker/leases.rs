@@ -9,6 +9,7 @@ use super::revoke::number;
 use super::{Broker, Store, Violation};
 use crate::ledger::{Denied, Done, Place, WorkOrder};
 use crate::types::JobKey;
+use crate::types::lifetime::Lifetime;
 use crate::types::sync::Arc;
 use crate::types::units::Ticks;
 use crate::types::zone::Zone;
@@ -27,7 +28,10 @@ impl<S: Store> Broker<S> {
         if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
             return Err(Violation::Unsettled);
         }
-        self.check_pages(job, &lease)?;
+        self.check_pages(job, lease.lifetime, &lease.pages)?;
+        if self.ledger.is_away(job) {
+            return Err(Violation::BadWay);
+        }
         let (want, last) = lease.want();
         if self.is_recovering {
             let (asked, pages) = (want.asked, want.pages.len() as u64);
@@ -42,10 +46,23 @@ impl<S: Store> Broker<S> {
             return Ok(Reply::Refused(Refusal::Device(why)));
         }
         let last_page = want.pages.iter().copied().max().filter(|_| want.zone == Zone::Iteration);
+        let ahead = last_page.map_or_else(Vec::new, |last| self.ledger.lease_ahead(job, last, now));
+        let for_client = self.hand_out(client, job, want.zone, order);
+        Ok(Reply::Granted(Order { ahead, ..for_client }))
+    }
+
+    /// The client's part of a work order, which is to be settled unless there is nothing in it.
+    pub(super) fn hand_out(
+        &mut self,
+        client: Client,
+        job: JobKey,
+        zone: Zone,
+        order: WorkOrder,
+    ) -> Order {
         let for_client = Order {
             unmap: order.unmap.iter().map(|&(at, _)| (at.zone.lifetime(), at.page)).collect(),
             map: order.map.iter().map(|&(page, region)| (page, number(region))).collect(),
-            ahead: last_page.map_or_else(Vec::new, |last| self.ledger.lease_ahead(job, last, now)),
+            ahead: Vec::new(),
         };
         for &(_, region) in &for_client.map {
             self.imports.entry(region).or_default().insert(client);
@@ -53,15 +70,20 @@ impl<S: Store> Broker<S> {
         if !order.is_empty()
             && let Some(seat) = self.seats.get_mut(&job)
         {
-            seat.order = Some((want.zone, order));
+            seat.order = Some((zone, order));
         }
-        Ok(Reply::Granted(for_client))
+        for_client
     }
 
     /// Pages that are asked for are those of the arena, each once, and none that is leased.
-    fn check_pages(&self, job: JobKey, lease: &Lease) -> Result<(), Violation> {
-        let zone = Zone::from(lease.lifetime);
-        let mut pages = lease.pages.clone();
+    pub(super) fn check_pages(
+        &self,
+        job: JobKey,
+        lifetime: Lifetime,
+        asked: &[u64],
+    ) -> Result<(), Violation> {
+        let zone = Zone::from(lifetime);
+        let mut pages = asked.to_vec();
         pages.sort_unstable();
         let twice = pages.windows(2).any(|pair| pair[0] == pair[1]);
         let beyond = pages.last().is_none_or(|&last| last >= self.pages);
@@ -73,7 +95,7 @@ impl<S: Store> Broker<S> {
     }
 
     /// Creates the memory that a lease needs. If the device refuses, the lease is taken back.
-    fn create(
+    pub(super) fn create(
         &mut self,
         job: JobKey,
         zone: Zone,

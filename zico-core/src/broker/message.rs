@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use crate::learn::profile::Step;
 use crate::types::JobId;
 use crate::types::config::JobConfig;
-use crate::types::error::{BeginError, BudgetError, NotRunning, OutOfMemory, Shortage};
+use crate::types::error::{
+    BeginError, BudgetError, NotRunning, NotSuspended, OutOfMemory, Shortage,
+};
 use crate::types::lifetime::Lifetime;
 use crate::types::pace::Pace;
 use crate::types::report::{Begin, BudgetStatus, JobSnapshot, Snapshot};
@@ -122,6 +124,30 @@ pub enum Request {
     },
     /// The job is to have this pace, or none: [`Reply::Whether`].
     SetPace(Option<Pace>),
+    /// The job, which runs no iteration, goes to the host with all it has: [`Reply::Suspended`].
+    /// What it has leased drains from then on, and it is not fenced before it [is gone](Self::Gone).
+    Suspend,
+    /// The copies to the host have been enqueued.
+    Gone,
+    /// They could not be: of these pages the contents are where they were. With the last of them
+    /// comes [`Back`](Self::Back).
+    Stay(Lifetime, Vec<u64>),
+    /// A job on the host asks to come back, or asks again: [`Reply::Whether`].
+    Return,
+    /// Pages of a job that may come back are to be backed: [`Reply::Granted`], with nothing ahead,
+    /// or [`Reply::Whether`] (false) if there are no regions for them yet.
+    LeaseBack(Lifetime, Vec<u64>),
+    /// The contents of these pages, which have been backed, could not be brought back.
+    SendAgain(Lifetime, Vec<u64>),
+    /// All of the job is on the device again.
+    Back,
+    /// What a job that goes on at a new broker has on the host.
+    Away {
+        /// Regions, by the lifetime of their blocks.
+        regions: Vec<(Lifetime, u32)>,
+        /// It is still on its way there.
+        goes: bool,
+    },
 }
 
 /// A region that a job has, which goes on at a new broker.
@@ -207,6 +233,11 @@ impl Request {
                 | Self::Departed
                 | Self::Released(_)
                 | Self::Resume { .. }
+                | Self::Gone
+                | Self::Stay(..)
+                | Self::SendAgain(..)
+                | Self::Back
+                | Self::Away { .. }
         )
     }
 }
@@ -251,6 +282,8 @@ pub enum Reply {
     Waits(Vec<Waiting>),
     /// To [`Request::SetBudget`] and [`Request::Budget`].
     Budget(BudgetStatus),
+    /// To [`Request::Suspend`].
+    Suspended(Result<(), NotSuspended>),
     /// The budget cannot be, and why; the old one stays.
     NoBudget(BudgetError),
 }

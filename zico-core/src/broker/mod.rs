@@ -10,6 +10,7 @@
 //! client makes is a [`Violation`], after which the client is to be cut off. A client that has been
 //! cut off, or has died, keeps what it held charged until it is [proven gone](Broker::gone).
 
+mod away;
 mod clients;
 mod leases;
 mod link;
@@ -33,6 +34,7 @@ use crate::types::units::{Bytes, Progress, Ticks};
 use crate::types::waits::Waiting;
 use crate::types::zone::Zone;
 
+pub use crate::types::error::NotSuspended;
 pub use crate::types::pulse::{Pulse, Reading};
 pub use crate::types::want::Told;
 pub use clients::Client;

@@ -151,6 +151,11 @@ impl<S: Store> Broker<S> {
                 Reply::Refused(Refusal::Never(ledger.out_of_memory(job, asked, 0, 0)))
             }
             Request::SetPace(pace) => Reply::Whether(ledger.set_pace(job, pace, now)),
+            Request::Suspend => Reply::Suspended(self.suspend(job)?),
+            Request::Return => Reply::Whether(self.ask_to_return(job)),
+            Request::LeaseBack(lifetime, pages) => {
+                self.lease_back(client, job, (lifetime, pages), now)?
+            }
             Request::MayTurn => Reply::Whether(ledger.may_turn(job)),
             Request::Job => Reply::Job(ledger.job(job).map(Box::new)),
             Request::Profile => Reply::Profile(ledger.profile(job).map(|profile| Outline {
@@ -191,6 +196,11 @@ impl<S: Store> Broker<S> {
             }
             Request::Completed(batch) => self.complete(job, batch, now),
             Request::Resume { runs, claim } => self.resume(job, runs, claim, now),
+            Request::Gone => ledger.arrived_on_host(job, now),
+            Request::Stay(lifetime, pages) => self.stay(job, lifetime, &pages, now)?,
+            Request::SendAgain(lifetime, pages) => self.send_again(job, lifetime, &pages, now)?,
+            Request::Back => ledger.is_back(job, now),
+            Request::Away { regions, goes } => self.adopt_away(job, &regions, goes)?,
             Request::Leave => {
                 if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
                     return Err(Violation::Unsettled);

@@ -15,6 +15,8 @@ pub enum Violation {
     NothingToSettle,
     /// A page beyond the arena, or asked for twice, or leased already; or none.
     BadPage,
+    /// What is not on the host, or is there, is taken to be so.
+    BadWay,
     /// A fence whose number no client has.
     BadBatch,
     /// A mark that no iteration has.
@@ -32,6 +34,7 @@ impl fmt::Display for Violation {
             Self::Unsettled => "a lease before the last one has been settled",
             Self::NothingToSettle => "a settlement of more than was ordered",
             Self::BadPage => "a lease of pages that cannot be leased",
+            Self::BadWay => "a job that is not where the client takes it to be",
             Self::BadBatch => "a fence whose number no client has",
             Self::BadMark => "a mark that no iteration has",
             Self::BadName => "a name that is too long",

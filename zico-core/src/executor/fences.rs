@@ -112,11 +112,11 @@ impl<D: Device> Shared<D> {
         self.unpark_at_rest();
         self.due().into_iter().for_each(|job| first(Some(job), self.fence(job)));
         self.jobs().into_iter().for_each(|job| first(Some(job), self.reap(job)));
+        first(None, self.free_used_host());
         if let Some(remote) = self.remote() {
             first(None, self.clear_up_left(remote));
             return result;
         }
-        first(None, self.free_used_host());
         first(None, self.clear_up());
         let now = self.device.now();
         let shrinking = self.ledger(|ledger| {

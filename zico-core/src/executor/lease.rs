@@ -53,7 +53,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Sees to it that granted regions are mapped at their pages. Whether they are the job's.
-    fn carry_out(
+    pub(super) fn carry_out(
         &self,
         job: JobKey,
         zone: Zone,

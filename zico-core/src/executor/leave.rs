@@ -32,9 +32,9 @@ impl<D: Device> Shared<D> {
         let (now, streams) = (self.device.now(), heap.lock().streams());
         // Before its last fence can be recorded.
         self.handles.lock().join_streams(job, streams);
-        let Books::Own(ledger) = &self.books else { return self.leave_broker(job) };
         // Before its account can be closed, and its handles go.
         self.drop_copies(job);
+        let Books::Own(ledger) = &self.books else { return self.leave_broker(job) };
         if !ledger.lock().leave(job, now) {
             return;
         }

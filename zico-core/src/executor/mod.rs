@@ -5,6 +5,7 @@
 //! held across a call of the device, and a call that fails leaves the books true to it. Whoever
 //! lets go of the ledger's lock wakes those who wait, if the ledger says so.
 
+mod away;
 mod books;
 mod fences;
 mod hand_back;

@@ -8,12 +8,12 @@
 use alloc::vec::Vec;
 
 use super::Shared;
+use super::books::refusal;
 use super::handles::HostCopy;
 use crate::heap::JobHeap;
-use crate::ledger::{AT_A_TIME, Done};
 use crate::types::JobKey;
 use crate::types::device::{Class, Device, DeviceError, Host};
-use crate::types::error::{ResumeError, SuspendError};
+use crate::types::error::{AllocError, BrokerError, ResumeError, SuspendError};
 use crate::types::report::Resume;
 use crate::types::sync::Mutex;
 use crate::types::tuning::COPIED_AT_A_TIME;
@@ -36,23 +36,21 @@ impl<D: Device> Shared<D> {
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
     ) -> Result<Bytes, SuspendError<D::Error>> {
-        let tier = self.device.host().filter(|_| self.remote().is_none());
-        let tier = tier.ok_or(SuspendError::Unsupported)?;
+        let tier = self.device.host().ok_or(SuspendError::Unsupported)?;
         let Sent { pages: sent, streams } = self.send(job, heap)?;
         let (mut copies, mut result) = (Vec::new(), Ok(()));
         if !sent.is_empty() {
             result = self.order_after(stream, streams);
             result = result.and_then(|()| self.copy_out(job, stream, tier, &sent, &mut copies));
         }
-        let now = self.device.now();
         let is_gone = result.is_ok() && !sent.is_empty();
         if is_gone {
             self.handles.lock().put_copies(job, copies);
-            self.ledger(|ledger| ledger.gone(job, now));
+            self.gone(job);
             // A failure leaves the batch open, which the next poll fences.
             let _ = self.fence(job);
         } else {
-            self.ledger(|ledger| ledger.stay(job, &sent, now));
+            self.stay(job, &sent);
             self.host_is_used(stream, copies);
         }
         if !self.moved(job, heap, !is_gone) {
@@ -101,14 +99,18 @@ impl<D: Device> Shared<D> {
             }
             () => {}
         }
-        self.quietly(|ledger| ledger.suspend(job)).ok_or(SuspendError::Unsupported)??;
-        let (mut pages, mut from) = (Vec::new(), Some((0, 0)));
-        while let Some(next) = from {
-            from = self.quietly(|ledger| ledger.send(job, next, &mut pages)).flatten();
-        }
         locked.go_away();
         locked.growing = true;
-        Ok(Sent { pages, streams: locked.streams() })
+        let streams = locked.streams();
+        // A broker is asked while the lock is not held: other threads go on freeing.
+        let locked = self.remote().is_none().then_some(locked);
+        let pages = self.set_out(job);
+        drop(locked);
+        match pages {
+            Ok(pages) => Ok(Sent { pages, streams }),
+            Err(_) if !self.moved(job, heap, true) => Err(SuspendError::Left),
+            Err(why) => Err(why),
+        }
     }
 
     /// What is enqueued on a stream from now on comes after what others have enqueued so far.
@@ -179,8 +181,7 @@ impl<D: Device> Shared<D> {
         stream: D::Stream,
         used: &mut Vec<HostCopy>,
     ) -> Result<Resume, ResumeError<D::Error>> {
-        let may = self.ledger(|ledger| ledger.ask_to_return(job));
-        if !matches!(may, Some(Ok(true))) {
+        if !self.ask_to_return(job).map_err(ResumeError::Broker)? {
             return Ok(Resume::Wait);
         }
         self.reap(job).map_err(ResumeError::Device)?;
@@ -192,31 +193,31 @@ impl<D: Device> Shared<D> {
                 continue;
             }
             self.handles.lock().put_copies(job, [copy]);
-            if back.map_err(ResumeError::Device)? || tried {
+            if back? || tried {
                 return Ok(Resume::Wait);
             }
             // What others have given up may be free by now.
             tried = true;
             let _ = self.reclaim(Some(job));
         }
-        let now = self.device.now();
-        self.ledger(|ledger| ledger.is_back(job, now));
+        self.is_back(job);
         Ok(Resume::Done)
     }
 
     /// Leases the pages of a copy again and enqueues the copy to them. Not if there are no regions
     /// for them yet.
-    fn copy_in(&self, job: JobKey, stream: D::Stream, copy: &HostCopy) -> Result<bool, D::Error> {
+    fn copy_in(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        copy: &HostCopy,
+    ) -> Result<bool, ResumeError<D::Error>> {
         let HostCopy { zone, ref pages, ref memory } = *copy;
-        let (tier, now) = (self.device.host(), self.device.now());
         let pages: Vec<u64> = pages.clone().collect();
-        let order = self.ledger(|ledger| ledger.lease_back(job, zone, &pages, now)).flatten();
-        let (Some(order), Some(tier)) = (order, tier) else { return Ok(false) };
-        if !order.is_empty() {
-            let mut done = Done::default();
-            let worked = self.work(job, zone, &order, &mut done);
-            self.settle(job, zone, &order, &done);
-            worked?;
+        let order = self.lease_back(job, zone, &pages).map_err(|why| stays(refusal(why)))?;
+        let (Some(order), Some(tier)) = (order, self.device.host()) else { return Ok(false) };
+        if !order.is_empty() && !self.carry_out(job, zone, &order).map_err(stays)? {
+            return Ok(false);
         }
         let range = self.handles.lock().range(job, zone);
         let copied = match range {
@@ -224,9 +225,9 @@ impl<D: Device> Shared<D> {
             None => Ok(()),
         };
         if copied.is_err() {
-            self.ledger(|ledger| ledger.send_again(job, zone, &pages, now));
+            self.send_again(job, zone, &pages);
         }
-        copied.map(|()| true)
+        copied.map(|()| true).map_err(ResumeError::Device)
     }
 
     /// A move of a job is over, and it is `here` again or not. Whether it has not been made to
@@ -239,11 +240,7 @@ impl<D: Device> Shared<D> {
         let emptied = if here && !closed { locked.return_from_away() } else { Vec::new() };
         // Before another thread of the job can ask for these very pages.
         for (zone, pages) in &emptied {
-            let mut pages = pages.clone().peekable();
-            while pages.peek().is_some() {
-                let some = pages.by_ref().take(AT_A_TIME);
-                self.quietly(|ledger| ledger.give_back(job, *zone, some));
-            }
+            self.give_back_emptied(job, *zone, pages.clone());
         }
         drop(locked);
         for (zone, _) in emptied {
@@ -257,5 +254,16 @@ impl<D: Device> Shared<D> {
             self.changed();
         }
         !closed
+    }
+}
+
+/// Why pages of a job on the host have not been backed.
+fn stays<E>(why: AllocError<E>) -> ResumeError<E> {
+    match why {
+        AllocError::Device(error) => ResumeError::Device(error),
+        AllocError::Broker(error) => ResumeError::Broker(error),
+        AllocError::Left => ResumeError::Left,
+        // Nothing else can be the matter with pages that have been granted.
+        _ => ResumeError::Broker(BrokerError::Confused),
     }
 }

@@ -81,6 +81,7 @@ impl<D: Device> Job<D> {
             Ok(Resume::Wait) => Err(self.shared.busy(self.key, request.bytes)),
             Err(ResumeError::Left) => Err(AllocError::Left),
             Err(ResumeError::Device(error)) => Err(AllocError::Device(error)),
+            Err(ResumeError::Broker(error)) => Err(AllocError::Broker(error)),
         }
     }
 

@@ -5,6 +5,7 @@ use super::region::{Place, State};
 use crate::learn::predictor::Predictor;
 use crate::types::JobKey;
 use crate::types::units::Ticks;
+use crate::types::zone::Zone;
 
 /// What a job has a region for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,18 @@ impl Ledger {
             Use::Idle => {}
         }
         true
+    }
+
+    /// A job has so many regions of a zone on the host, or is on its way there with them.
+    pub(crate) fn adopt_away(&mut self, job: JobKey, zone: Zone, regions: u32, goes: bool) {
+        let most = u32::try_from(self.regions.count()).unwrap_or(u32::MAX);
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        let regions = regions.min(most.saturating_sub(account.away.regions_of(zone)));
+        account.away.add(zone, regions);
+        self.away = self.away.saturating_add(regions);
+        if goes {
+            account.away.go();
+        }
     }
 
     /// What a job's next or running iteration is expected to take at most, beside what persists.

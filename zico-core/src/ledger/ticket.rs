@@ -23,7 +23,7 @@ use super::queue::Obstacle;
 use super::region::{Place, State};
 use super::run::Phase;
 use crate::types::JobKey;
-use crate::types::error::{NoTicket, Refusal};
+use crate::types::error::{NoTicket, NotSuspended};
 use crate::types::units::{Bytes, Ticks};
 use crate::types::want::{Growth, Told, Want};
 use crate::types::zone::Zone;
@@ -32,18 +32,18 @@ impl Ledger {
     /// A job between iterations begins to go to the host, if it can have a ticket. Its pages are
     /// taken by [`send`](Self::send). No fence is recorded for what it gives up before it
     /// [has gone](Self::gone): the copies come first.
-    pub(crate) fn suspend(&mut self, job: JobKey) -> Result<(), Refusal> {
+    pub(crate) fn suspend(&mut self, job: JobKey) -> Result<(), NotSuspended> {
         let account = self.accounts.get(&job).filter(|account| !account.gone);
-        let account = account.ok_or(Refusal::Left)?;
+        let account = account.ok_or(NotSuspended::Left)?;
         let gives_way = account.is_called() && matches!(account.phase, Phase::Waiting(_));
         if !matches!(account.phase, Phase::Idle) && !gives_way {
-            return Err(Refusal::InIteration);
+            return Err(NotSuspended::InIteration);
         }
         if !self.can_have_ticket(job, account) {
             let own = account.leased_total().max(account.terms.floor);
             let others = self.stays_beside(job, account);
             let bytes = |regions: u32| self.bytes(regions.into());
-            return Err(Refusal::NoTicket(NoTicket {
+            return Err(NotSuspended::NoTicket(NoTicket {
                 job: account.name.clone(),
                 held: bytes(own),
                 kept_by_others: bytes(others),
@@ -55,7 +55,7 @@ impl Ledger {
             self.waiting.retain(|&waiting| waiting != job);
             self.set_phase(job, Phase::Idle);
         }
-        let Some(account) = self.accounts.get_mut(&job) else { return Err(Refusal::Left) };
+        let Some(account) = self.accounts.get_mut(&job) else { return Err(NotSuspended::Left) };
         account.away.go();
         account.has_moved();
         account.stall = None;
@@ -95,13 +95,25 @@ impl Ledger {
     /// The copies could not be made: these pages are leased as they were. Nothing has been fenced
     /// since they were sent, so their regions drain still.
     pub(crate) fn stay(&mut self, job: JobKey, pages: &[(Zone, u64)], now: Ticks) {
+        self.keep(job, pages, now);
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.away.arrive();
+        }
+        self.notify();
+        self.admit();
+    }
+
+    /// Some of them; the others are on their way still.
+    pub(crate) fn keep(&mut self, job: JobKey, pages: &[(Zone, u64)], now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         let moment = account.moment();
         for &(zone, page) in pages {
             let place = Place { job, zone, page };
             let region = account.pages[zone.index()].page(page).region;
             let Some(region) = region else { continue };
-            if !matches!(self.regions[region].state, State::Draining { job: of, .. } if of == job) {
+            let is_sent = account.away.regions_of(zone) > 0
+                && matches!(self.regions[region].state, State::Draining { job: of, .. } if of == job);
+            if !is_sent {
                 continue;
             }
             self.regions.set_state(region, State::Leased(place));
@@ -111,10 +123,7 @@ impl Ledger {
             account.away.take(zone, 1);
             self.away -= 1;
         }
-        account.away.arrive();
         account.note(now);
-        self.notify();
-        self.admit();
     }
 
     /// The copies have been enqueued: a fence frees the room of the job.
@@ -130,10 +139,46 @@ impl Ledger {
         self.admit();
     }
 
+    /// The same, told by a client: of a job that is on its way.
+    pub(crate) fn arrived_on_host(&mut self, job: JobKey, now: Ticks) {
+        if self.is_going_out(job) {
+            self.gone(job, now);
+        }
+    }
+
+    /// Whether a job's memory is on the host or on its way there or back.
+    pub(crate) fn is_away(&self, job: JobKey) -> bool {
+        self.accounts.get(&job).is_some_and(|account| !account.away.is_empty())
+    }
+
+    /// Whether it is on its way to the host.
+    pub(crate) fn is_going_out(&self, job: JobKey) -> bool {
+        self.accounts.get(&job).is_some_and(|account| account.away.is_going_out())
+    }
+
+    /// Whether it may come back.
+    pub(crate) fn is_coming_back(&self, job: JobKey) -> bool {
+        self.accounts.get(&job).is_some_and(|account| account.away.is_coming_back())
+    }
+
+    /// How many regions of a zone it has on the host, or on the way.
+    pub(crate) fn away_of(&self, job: JobKey, zone: Zone) -> u32 {
+        self.accounts.get(&job).map_or(0, |account| account.away.regions_of(zone))
+    }
+
+    /// Whether a job on its way back may turn round: it has a ticket still, or could have one.
+    pub(crate) fn may_go_again(&self, job: JobKey) -> bool {
+        let account = self.accounts.get(&job).filter(|account| !account.gone);
+        account.is_some_and(|account| {
+            let is_idle = matches!(account.phase, Phase::Idle);
+            account.away.is_coming_back() || is_idle && self.can_have_ticket(job, account)
+        })
+    }
+
     /// A job on the host asks to come back, or asks again. Whether it may.
-    pub(crate) fn ask_to_return(&mut self, job: JobKey) -> Result<bool, Refusal> {
+    pub(crate) fn ask_to_return(&mut self, job: JobKey) -> Result<bool, NotSuspended> {
         let account = self.accounts.get_mut(&job).filter(|account| !account.gone);
-        let account = account.ok_or(Refusal::Left)?;
+        let account = account.ok_or(NotSuspended::Left)?;
         if account.away.is_coming_back() || account.away.is_empty() {
             account.has_moved();
             return Ok(true);

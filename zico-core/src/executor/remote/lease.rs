@@ -67,7 +67,7 @@ impl<D: Device> Remote<D> {
     }
 
     /// A work order in the executor's words.
-    fn order(&self, job: JobKey, order: Order) -> WorkOrder {
+    pub(super) fn order(&self, job: JobKey, order: Order) -> WorkOrder {
         let seats = self.jobs.lock();
         let mapped = seats.get(&job).map(|seat| &seat.mapped);
         let unmap = order.unmap.into_iter().filter_map(|(lifetime, page)| {

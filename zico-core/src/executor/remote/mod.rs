@@ -1,5 +1,6 @@
 //! The books at a broker: what this process has to know of its own jobs, and how it asks and tells.
 
+mod away;
 mod fences;
 mod lease;
 mod leaving;

@@ -27,13 +27,14 @@ impl<D: Device> Remote<D> {
                     job,
                     seat.config.clone(),
                     seat.offer(),
+                    (seat.away_of(), seat.is_leaving_for_host),
                     (seat.is_running, seat.claim),
                     seat.has_left,
                 )
             };
             seats.iter_mut().map(offer).collect::<Vec<_>>()
         };
-        for (job, config, offered, (runs, claim), has_left) in jobs {
+        for (job, config, offered, (regions, goes), (runs, claim), has_left) in jobs {
             let id = JobId(job);
             // What is reserved for it was so before: the new broker has room for it, or not even
             // that.
@@ -46,6 +47,9 @@ impl<D: Device> Remote<D> {
                     Reply::Whether(true) => {}
                     _ => return Err(BrokerError::Confused),
                 }
+            }
+            if !regions.is_empty() && !has_left {
+                offers.tell(Some(id), Request::Away { regions, goes });
             }
             offers.tell(Some(id), Request::Resume { runs, claim });
             if has_left {

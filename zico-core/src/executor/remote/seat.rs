@@ -3,8 +3,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::number;
 use crate::broker::{Offered, Usage};
 use crate::types::config::JobConfig;
+use crate::types::lifetime::Lifetime;
 use crate::types::zone::Zone;
 
 /// What this process knows of one of its jobs in the books.
@@ -37,11 +39,46 @@ pub(super) struct Seat {
     pub(super) is_cleared_up: bool,
     /// What is mapped at each page.
     pub(super) mapped: BTreeMap<(Zone, u64), u32>,
+    /// The pages whose contents are on the host, or on their way there.
+    pub(super) away: BTreeSet<(Zone, u64)>,
+    /// They are on their way, and copied before anything is fenced.
+    pub(super) is_leaving_for_host: bool,
 }
 
 impl Seat {
     pub(super) fn is_open(&self) -> bool {
-        self.given > 0 || self.is_owed
+        (self.given > 0 || self.is_owed) && !self.is_leaving_for_host
+    }
+
+    /// All that it has leased is to go to the host.
+    pub(super) fn send_all(&mut self) -> Vec<(Zone, u64)> {
+        let sent: Vec<(Zone, u64)> = self.leased.iter().copied().collect();
+        for zone in Zone::ALL {
+            let of = sent.iter().filter(|(other, _)| *other == zone);
+            let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
+            self.give(zone, &pages);
+        }
+        self.away.extend(&sent);
+        sent
+    }
+
+    /// It could not go: these pages are leased as they were.
+    pub(super) fn stay(&mut self, pages: &[(Zone, u64)]) {
+        for place in pages {
+            self.away.remove(place);
+            self.leased.insert(*place);
+        }
+        let (next, leased) = (self.batch + 1, &self.leased);
+        self.draining.retain(|(batch, place, _)| *batch != next || !leased.contains(place));
+        self.given = self.given.saturating_sub(pages.len());
+        self.is_leaving_for_host = false;
+    }
+
+    /// How much of each zone is on the host or on its way there.
+    pub(super) fn away_of(&self) -> Vec<(Lifetime, u32)> {
+        let count = |zone: Zone| self.away.iter().filter(|(other, _)| *other == zone).count();
+        let counts = Zone::ALL.map(|zone| (zone.lifetime(), number(count(zone))));
+        counts.into_iter().filter(|&(_, regions)| regions > 0).collect()
     }
 
     /// A thread asks for pages, of which these are missing: the others are leased already. They are
@@ -62,7 +99,10 @@ impl Seat {
 
     /// It has been granted them, and what the device had to do for them is done.
     pub(super) fn has_leased(&mut self, zone: Zone, pages: &[u64]) {
-        self.leased.extend(pages.iter().map(|&page| (zone, page)));
+        for &page in pages {
+            self.away.remove(&(zone, page));
+            self.leased.insert((zone, page));
+        }
     }
 
     /// Pages have been leased that no thread has asked for.

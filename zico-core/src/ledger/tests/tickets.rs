@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 
 use super::*;
-use crate::types::error::Refusal;
+use crate::types::error::NotSuspended;
 use crate::types::report::Activity;
 use crate::types::waits::Awaited;
 
@@ -142,7 +142,7 @@ fn a_ticket_that_cannot_be_had_is_refused_with_its_figures() {
     books.end(two);
     // The six that it holds between its iterations are not kept for good; on the host they would be.
     let refused = books.ledger.suspend(two);
-    let Err(Refusal::NoTicket(why)) = refused else { panic!("{refused:?}") };
+    let Err(NotSuspended::NoTicket(why)) = refused else { panic!("{refused:?}") };
     assert_eq!((why.held, why.kept_by_others), (Bytes::mib(7), Bytes::mib(6)));
     assert!(!books.may_return(one), "and it waits for them");
     books.give_for_good(two, Zone::Iteration, &[0, 1, 2, 3, 4, 5]);
@@ -155,10 +155,10 @@ fn only_a_job_between_iterations_goes() {
     let job = books.join("a");
     books.lease(job, Zone::Persistent, &[0]);
     books.start(job);
-    assert_eq!(books.ledger.suspend(job), Err(Refusal::InIteration));
+    assert_eq!(books.ledger.suspend(job), Err(NotSuspended::InIteration));
     books.end(job);
-    assert_eq!(books.ledger.suspend(99), Err(Refusal::Left));
-    assert_eq!(books.ledger.ask_to_return(99), Err(Refusal::Left));
+    assert_eq!(books.ledger.suspend(99), Err(NotSuspended::Left));
+    assert_eq!(books.ledger.ask_to_return(99), Err(NotSuspended::Left));
     assert!(books.may_return(job), "it is here");
 }
 

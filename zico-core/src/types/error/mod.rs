@@ -14,8 +14,7 @@ pub use broker::BrokerError;
 pub use iteration::{BeginError, NotRunning};
 pub use memory::{AllocError, FreeError, OutOfMemory, Shortage, UseError};
 pub use pool::{BudgetError, JoinError, PoolError};
-pub(crate) use suspend::Refusal;
-pub use suspend::{NoTicket, ResumeError, SuspendError};
+pub use suspend::{NoTicket, NotSuspended, ResumeError, SuspendError};
 
 /// To the byte, where two that are compared might look the same.
 pub(crate) struct Exact(pub(crate) Bytes);

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::BrokerError;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
 
@@ -34,11 +35,18 @@ impl fmt::Display for NoTicket {
 
 impl core::error::Error for NoTicket {}
 
-/// What the books have against it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+/// What the books have against a suspension.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotSuspended {
+    /// An iteration runs, or the job has asked to start one.
     InIteration,
+    /// The job could not be sure to come back.
     NoTicket(NoTicket),
+    /// The broker has yet to hear what other jobs hold.
+    Recovering,
+    /// The job has been made to leave.
     Left,
 }
 
@@ -48,26 +56,30 @@ pub(crate) enum Refusal {
 pub enum SuspendError<E> {
     /// An iteration runs, or the job has asked to start one.
     InIteration,
-    /// Another thread of the job leases memory just now. The call can be repeated.
+    /// Another thread of the job leases memory just now, or a broker has yet to hear of other jobs.
+    /// The call can be repeated.
     Busy,
     /// It is suspended already, or on its way back.
     Suspended,
     /// It could not be sure to come back.
     NoTicket(NoTicket),
-    /// The device has no [host tier](crate::HostTier), or the pool's books are at a broker.
+    /// The device has no [host tier](crate::HostTier).
     Unsupported,
     /// The job has been made to leave ([`Pool::evict`](crate::Pool::evict)).
     Left,
     /// The device or the host refused. The call can be repeated.
     Device(E),
+    /// The pool's broker cannot be asked.
+    Broker(BrokerError),
 }
 
-impl<E> From<Refusal> for SuspendError<E> {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::InIteration => Self::InIteration,
-            Refusal::NoTicket(why) => Self::NoTicket(why),
-            Refusal::Left => Self::Left,
+impl<E> From<NotSuspended> for SuspendError<E> {
+    fn from(why: NotSuspended) -> Self {
+        match why {
+            NotSuspended::InIteration => Self::InIteration,
+            NotSuspended::NoTicket(why) => Self::NoTicket(why),
+            NotSuspended::Recovering => Self::Busy,
+            NotSuspended::Left => Self::Left,
         }
     }
 }
@@ -76,12 +88,15 @@ impl<E: fmt::Display> fmt::Display for SuspendError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InIteration => f.write_str("the job is in an iteration"),
-            Self::Busy => f.write_str("another call of the job is leasing memory just now"),
+            Self::Busy => {
+                f.write_str("another call of the job, or of the broker, is at it just now")
+            }
             Self::Suspended => f.write_str("the job is suspended already"),
             Self::NoTicket(why) => why.fmt(f),
             Self::Unsupported => f.write_str("there is no memory of the host to go to"),
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }
@@ -97,6 +112,8 @@ pub enum ResumeError<E> {
     Left,
     /// The device refused.
     Device(E),
+    /// The pool's broker cannot be asked.
+    Broker(BrokerError),
 }
 
 impl<E: fmt::Display> fmt::Display for ResumeError<E> {
@@ -104,6 +121,7 @@ impl<E: fmt::Display> fmt::Display for ResumeError<E> {
         match self {
             Self::Left => f.write_str("the job has been made to leave"),
             Self::Device(error) => write!(f, "the device refused: {error}"),
+            Self::Broker(error) => error.fmt(f),
         }
     }
 }

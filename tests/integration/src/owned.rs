@@ -1,0 +1,146 @@
+//! A job on the mock device whose blocks have contents that tell them apart, and which checks them
+//! when it has been on the host.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::collections::BTreeMap;
+
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, Pool, Request, Resume,
+    ResumeError, SuspendError,
+};
+use zico_mock::trace::{BlockId, Step};
+use zico_mock::{Access, Claim, MockDevice, MockStream};
+
+/// A block, and the claim that its job has on it; none while the job is on the host.
+pub type Owned = (Block, Option<Claim>);
+
+/// A job whose blocks have contents that tell them apart.
+pub struct Tenant<D: Device<Stream = MockStream>> {
+    /// Where its work runs.
+    pub device: MockDevice,
+    /// The job.
+    pub job: Job<D>,
+    /// Its stream.
+    pub stream: MockStream,
+    /// By what the device's oracle knows it.
+    pub owner: u32,
+    /// Its blocks, by what is written in them.
+    pub blocks: BTreeMap<u64, Owned>,
+}
+
+fn access(owner: u32, block: &Block) -> Access {
+    Access { owner, addr: block.address(), len: block.bytes() }
+}
+
+impl<D: Device<Stream = MockStream>> Tenant<D> {
+    /// A job that joins the pool.
+    pub fn join(device: &MockDevice, pool: &Pool<D>, owner: u32) -> Self {
+        let stream = device.add_stream();
+        let job = pool.join(format!("job {owner}").as_str(), stream).unwrap();
+        Self { device: device.clone(), job, stream, owner, blocks: BTreeMap::new() }
+    }
+
+    /// Allocates a block and writes its number there.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn alloc(&mut self, id: u64, request: Request) -> Result<(), AllocError<D::Error>> {
+        let block = self.job.alloc(request)?;
+        let claim =
+            self.device.own(self.stream, self.owner, block.address(), block.bytes()).unwrap();
+        self.device.write(self.stream, access(self.owner, &block), id).unwrap();
+        self.blocks.insert(id, (block, Some(claim)));
+        Ok(())
+    }
+
+    /// Frees a block, which works once.
+    pub fn free(&mut self, id: u64) {
+        let (block, claim) = self.blocks.remove(&id).unwrap();
+        claim.into_iter().for_each(|claim| self.device.disown(self.stream, claim).unwrap());
+        self.job.free(block).unwrap();
+        assert!(matches!(self.job.free(block), Err(FreeError::NotLive(_))), "once");
+    }
+
+    /// The claims end, the job goes or not, and if it has not gone they begin again.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn suspend(&mut self) -> Result<Bytes, SuspendError<D::Error>> {
+        self.let_go();
+        let suspended = self.job.suspend();
+        if !suspended.as_ref().is_ok_and(|bytes| !bytes.is_zero()) {
+            self.have();
+        }
+        suspended
+    }
+
+    /// The claims on all blocks end.
+    pub fn let_go(&mut self) {
+        for (_, claim) in self.blocks.values_mut() {
+            let claim = claim.take();
+            claim.into_iter().for_each(|claim| self.device.disown(self.stream, claim).unwrap());
+        }
+    }
+
+    /// Leaves the pool.
+    pub fn leave(mut self) {
+        self.let_go();
+    }
+
+    /// The blocks are where they were, with their contents.
+    pub fn have(&mut self) {
+        for (&id, (block, claim)) in &mut self.blocks {
+            let Access { owner, addr, len } = access(self.owner, block);
+            *claim = Some(self.device.own(self.stream, owner, addr, len).unwrap());
+            self.device.expect(self.stream, access(owner, block), id).unwrap();
+        }
+    }
+
+    /// Comes back, and looks at its blocks.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn resume(&mut self) -> Result<Resume, ResumeError<D::Error>> {
+        let resumed = self.job.resume()?;
+        if resumed == Resume::Done {
+            self.have();
+        }
+        Ok(resumed)
+    }
+}
+
+/// An iteration that takes all the room there is, and writes there.
+pub fn takes_all_room<D: Device<Stream = MockStream>>(other: &mut Tenant<D>, pool: &Pool<D>) {
+    let begun = other.job.begin(None).unwrap();
+    assert_eq!(begun, Begin::Started);
+    let mut id = 1 << 40;
+    while other.alloc(id, Request::new(pool.region_size(), Lifetime::Iteration)).is_ok() {
+        id += 1;
+    }
+    for taken in (1 << 40)..id {
+        other.free(taken);
+    }
+    other.job.end().unwrap();
+}
+
+/// The device has nothing any more, and has seen nothing wrong.
+pub fn nothing_is_left(device: &MockDevice) {
+    device.run_until_idle();
+    assert_eq!(device.violations(), []);
+    let usage = device.usage();
+    assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
+    assert_eq!(device.host_usage().0, Bytes::ZERO, "host memory");
+}
+
+/// A recorded step.
+pub fn play(job: &mut Tenant<MockDevice>, step: &Step) {
+    let number = |block: &BlockId| block.index() as u64;
+    match step {
+        Step::Alloc { block, bytes, lifetime } => {
+            job.alloc(number(block), Request::new(*bytes, *lifetime)).unwrap();
+        }
+        Step::Free { block } => job.free(number(block)),
+        _ => {}
+    }
+}

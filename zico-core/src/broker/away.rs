@@ -1,0 +1,125 @@
+//! Jobs that go to the host and come back, as their clients tell it.
+//!
+//! The client makes the copies; the broker has the books of them. What a client says of its own
+//! contents is its own affair. What it says of regions is checked: it comes back with no more than
+//! it has taken away, and only when it may.
+
+use alloc::vec::Vec;
+
+use super::clients::Client;
+use super::message::{Refusal, Reply};
+use super::{Broker, Store, Violation};
+use crate::types::JobKey;
+use crate::types::error::NotSuspended;
+use crate::types::lifetime::Lifetime;
+use crate::types::units::{Bytes, Ticks};
+use crate::types::want::{Told, Want};
+use crate::types::zone::Zone;
+
+impl<S: Store> Broker<S> {
+    /// A job begins to go to the host, with all that it has leased.
+    pub(super) fn suspend(&mut self, job: JobKey) -> Result<Result<(), NotSuspended>, Violation> {
+        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
+            return Err(Violation::Unsettled);
+        }
+        if self.ledger.is_away(job) {
+            return Err(Violation::BadWay);
+        }
+        if self.is_recovering {
+            return Ok(Err(NotSuspended::Recovering));
+        }
+        if let Err(why) = self.ledger.suspend(job) {
+            return Ok(Err(why));
+        }
+        let (mut sent, mut from) = (Vec::new(), Some((0, 0)));
+        while let Some(next) = from {
+            from = self.ledger.send(job, next, &mut sent);
+        }
+        Ok(Ok(()))
+    }
+
+    /// The copies of these pages could not be made, and those of the others neither.
+    pub(super) fn stay(
+        &mut self,
+        job: JobKey,
+        lifetime: Lifetime,
+        pages: &[u64],
+        now: Ticks,
+    ) -> Result<(), Violation> {
+        if !self.ledger.is_going_out(job) || pages.iter().any(|&page| page >= self.pages) {
+            return Err(Violation::BadWay);
+        }
+        let pages: Vec<_> = pages.iter().map(|&page| (Zone::from(lifetime), page)).collect();
+        self.ledger.keep(job, &pages, now);
+        Ok(())
+    }
+
+    /// A job on the host asks to come back. Whether it may.
+    pub(super) fn ask_to_return(&mut self, job: JobKey) -> bool {
+        !self.is_recovering && self.ledger.ask_to_return(job) == Ok(true)
+    }
+
+    /// Regions for pages of a job that may come back.
+    pub(super) fn lease_back(
+        &mut self,
+        client: Client,
+        job: JobKey,
+        (lifetime, pages): (Lifetime, Vec<u64>),
+        now: Ticks,
+    ) -> Result<Reply, Violation> {
+        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
+            return Err(Violation::Unsettled);
+        }
+        self.check_pages(job, lifetime, &pages)?;
+        let zone = Zone::from(lifetime);
+        // It may have been let come by the broker before.
+        if !self.ledger.is_coming_back(job) {
+            return Ok(Reply::Whether(false));
+        }
+        if pages.len() > self.ledger.away_of(job, zone) as usize {
+            return Err(Violation::BadWay);
+        }
+        let (asked, told) = (Bytes::ZERO, Told::ByTheJob);
+        let want = Want { zone, pages, planned: false, asked, told };
+        self.make_way(job, &want, true);
+        let Some(order) = self.ledger.lease_back(job, zone, &want.pages, now) else {
+            return Ok(Reply::Whether(false));
+        };
+        if let Err(why) = self.create(job, zone, &order, now) {
+            return Ok(Reply::Refused(Refusal::Device(why)));
+        }
+        Ok(Reply::Granted(self.hand_out(client, job, zone, order)))
+    }
+
+    /// The contents of pages that have been backed could not be brought back: they go again. One of
+    /// which the broker before this one had let come has to be sure that it could anew.
+    pub(super) fn send_again(
+        &mut self,
+        job: JobKey,
+        lifetime: Lifetime,
+        pages: &[u64],
+        now: Ticks,
+    ) -> Result<(), Violation> {
+        if !self.ledger.may_go_again(job) || pages.iter().any(|&page| page >= self.pages) {
+            return Err(Violation::BadWay);
+        }
+        self.ledger.send_again(job, Zone::from(lifetime), pages, now);
+        Ok(())
+    }
+
+    /// What a job that goes on here has on the host.
+    pub(super) fn adopt_away(
+        &mut self,
+        job: JobKey,
+        regions: &[(Lifetime, u32)],
+        goes: bool,
+    ) -> Result<(), Violation> {
+        if self.seats.get(&job).is_none_or(|seat| !seat.is_offering) {
+            return Err(Violation::BadWay);
+        }
+        for &(lifetime, regions) in regions {
+            self.ledger.adopt_away(job, Zone::from(lifetime), regions, goes);
+        }
+        Ok(())
+    }
+}
