@@ -1,10 +1,12 @@
 //! Random requests to a broker: [`zico_tests::requests`] says what is checked.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+
+use std::sync::Arc;
 
 use fastrand::Rng;
-use zico_core::broker::{Lease, Offered, Request, Seen, Told, Usage};
-use zico_core::{Bytes, JobConfig, JobId, Lifetime};
+use zico_core::broker::{Lease, Offered, Reply, Request, Seen, Store, Told, Usage, Violation};
+use zico_core::{Bytes, Caps, JobConfig, JobId, Lifetime, PoolConfig, Ticks};
 use zico_node::wire::{Up, packets};
 use zico_tests::requests::{self, Sent};
 
@@ -111,5 +113,88 @@ fn whatever_bytes_come_the_broker_keeps_its_promises() {
             bytes[at] = rng.u8(..);
         }
         requests::bytes(&bytes);
+    }
+}
+
+/// A client that takes its job to be where it is not is cut off: it could come back with more than
+/// it has taken away.
+#[test]
+fn a_job_that_is_away_gets_no_more_than_it_has_left() {
+    let persistent = |pages: &[u64]| (Lifetime::Persistent, pages.to_vec());
+    let stay = |(lifetime, pages)| Request::Stay(lifetime, pages);
+    let again = |(lifetime, pages)| Request::SendAgain(lifetime, pages);
+    let back = |(lifetime, pages)| Request::LeaseBack(lifetime, pages);
+    let lease = || {
+        let (lifetime, pages) = persistent(&[7]);
+        let (planned, asked, told, last) = (false, Bytes::ZERO, Told::ByTheJob, false);
+        Request::Lease(Lease { lifetime, pages, planned, asked, told, last })
+    };
+    let bad_way = Err(Violation::BadWay);
+    // What has been done before, and what comes of a further request.
+    for (done, request, expected) in [
+        (vec![], Request::Suspend, Ok(Some(Reply::Suspended(Ok(()))))),
+        (vec![], again(persistent(&[1])), Ok(None)),
+        (vec![], back(persistent(&[1])), Err(Violation::BadPage)),
+        (vec![], back(persistent(&[5])), Ok(Some(Reply::Whether(false)))),
+        (vec![], stay(persistent(&[1])), bad_way.clone()),
+        (
+            vec![],
+            Request::Away { regions: vec![(Lifetime::Persistent, 1)], goes: false },
+            bad_way.clone(),
+        ),
+        (vec![Request::Begin(None)], again(persistent(&[1])), bad_way.clone()),
+        (vec![Request::Suspend], Request::Suspend, bad_way.clone()),
+        (vec![Request::Suspend], stay(persistent(&[0])), Ok(None)),
+        (vec![Request::Suspend, Request::Gone], stay(persistent(&[0])), bad_way.clone()),
+        (vec![Request::Suspend, Request::Gone], lease(), bad_way.clone()),
+        (
+            vec![Request::Suspend, Request::Gone],
+            back(persistent(&[0])),
+            Ok(Some(Reply::Whether(false))),
+        ),
+        (
+            vec![Request::Suspend, Request::Gone, Request::Return],
+            back(persistent(&[0, 1, 2])),
+            bad_way.clone(),
+        ),
+        (
+            vec![Request::Suspend, Request::Gone, Request::Return],
+            back((Lifetime::Iteration, vec![0])),
+            bad_way,
+        ),
+    ] {
+        let caps = Caps::new(Bytes::mib(2), Bytes::gib(1));
+        let config = PoolConfig::new(Bytes::mib(16)).region_size(Bytes::mib(2));
+        let mut broker = config.broker::<_, ()>(caps, Nothing).unwrap();
+        let client = broker.connect(0);
+        let mut handle = |job, request| broker.handle(client, job, request, Ticks::ZERO);
+        let Ok(Some(Reply::Joined(job))) = handle(None, Request::Join("job".into())) else {
+            panic!("it joins");
+        };
+        let two = Lease { pages: vec![0, 1], ..leased(lease()) };
+        assert!(matches!(handle(Some(job), Request::Lease(two)), Ok(Some(Reply::Granted(_)))));
+        handle(Some(job), Request::Settle { unmapped: 0, mapped: 2 }).unwrap();
+        for request in &done {
+            handle(Some(job), request.clone()).unwrap();
+        }
+        assert_eq!(handle(Some(job), request.clone()), expected, "{request:?} after {done:?}");
+    }
+}
+
+fn leased(request: Request) -> Lease {
+    let Request::Lease(lease) = request else { panic!("a lease") };
+    lease
+}
+
+/// Memory of which there is always some.
+struct Nothing;
+
+impl Store for Nothing {
+    fn create(&mut self, _: u32) -> Result<(), Arc<str>> {
+        Ok(())
+    }
+
+    fn destroy(&mut self, _: u32) -> Result<(), Arc<str>> {
+        Ok(())
     }
 }

@@ -212,3 +212,27 @@ fn a_job_waits_to_come_back_for_an_iteration_of_another_process() {
     settle(&device, &[&one, &two]);
     assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
 }
+
+/// What was freed before the job goes is not fenced before the copies of the rest are enqueued,
+/// though another thread of its process polls meanwhile: nobody gets what is still to be copied.
+#[test]
+fn nothing_is_fenced_before_it_is_copied() {
+    let (device, broker) = serve(regions(8), REGION);
+    let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
+    let mut job = Tenant::join(&device, one.pool(), 1);
+    let mut other = Tenant::join(&device, two.pool(), 2);
+    fill(&mut job);
+    job.alloc(4, Request::new(REGION, Lifetime::Persistent)).unwrap();
+    settle(&device, &[&one, &two]);
+    job.free(4);
+    one.hear_while_asking(|| true);
+    assert!(!job.suspend().unwrap().is_zero());
+    // What has been enqueued before the copies has passed, and they have not.
+    one.serve();
+    one.pool().poll().unwrap();
+    takes_all_room(&mut other, two.pool());
+    settle(&device, &[&one, &two]);
+    assert_eq!(job.resume().unwrap(), Resume::Done);
+    settle(&device, &[&one, &two]);
+    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+}

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::seat::Seat;
 use super::{Refused, Remote, refused};
 use crate::broker::{Order, Reply, Request};
 use crate::ledger::{AT_A_TIME, WorkOrder};
@@ -30,7 +31,7 @@ impl<D: Device> Remote<D> {
         let mut sent = Vec::new();
         let mut heard = |reply: &Reply| {
             if let Reply::Suspended(Ok(())) = reply {
-                sent = self.change(job, |seat| seat.send_all()).unwrap_or_default();
+                sent = self.change(job, Seat::send_all).unwrap_or_default();
             }
         };
         let asked = self.link.ask_in_order(Some(JobId(job)), Request::Suspend, &mut heard);

@@ -172,3 +172,43 @@ impl Seat {
         offered
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat() -> Seat {
+        let mut seat = Seat::default();
+        for (page, region) in [(0, 4), (1, 5), (7, 6)] {
+            seat.mapped.insert((Zone::Persistent, page), region);
+        }
+        seat.has_leased(Zone::Persistent, &[0, 1, 7]);
+        seat
+    }
+
+    /// Else nothing would be fenced when the job has gone.
+    #[test]
+    fn nothing_is_fenced_while_a_job_leaves_for_the_host() {
+        let mut seat = seat();
+        seat.give(Zone::Persistent, &[7]);
+        seat.is_leaving_for_host = true;
+        let sent = seat.send_all();
+        assert_eq!(sent, [(Zone::Persistent, 0), (Zone::Persistent, 1)]);
+        assert!(!seat.is_open());
+        assert_eq!(seat.away_of(), [(Lifetime::Persistent, 2)]);
+        seat.is_leaving_for_host = false;
+        assert!(seat.is_open());
+    }
+
+    /// A new broker hears of what is away as that, and of its regions as what drains.
+    #[test]
+    fn what_could_not_go_is_leased_as_it_was() {
+        let mut seat = seat();
+        seat.is_leaving_for_host = true;
+        let sent = seat.send_all();
+        assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Draining));
+        seat.stay(&sent);
+        assert!(!seat.is_open() && seat.away_of().is_empty());
+        assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Leased));
+    }
+}
