@@ -11,7 +11,7 @@
 use fastrand::Rng;
 use zico_core::{
     AllocError, Begin, BeginError, Block, BrokerError, Bytes, Device, Job, JobConfig, JoinError,
-    Lifetime, PoolConfig, Request, Ticks,
+    Lifetime, Passed, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
 };
 use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
 
@@ -23,8 +23,10 @@ const MOST_PROCESSES: usize = 4;
 struct Tenant {
     job: Job<MockDevice>,
     stream: MockStream,
-    blocks: Vec<(Block, Claim)>,
+    /// No claim while the job is on the host.
+    blocks: Vec<(Block, Option<Claim>)>,
     running: bool,
+    is_away: bool,
     iterations: u64,
 }
 
@@ -42,6 +44,8 @@ struct World {
     rng: Rng,
     /// 1 if there are two of them.
     users: u32,
+    /// Jobs go to the host.
+    goes: bool,
     owners: u32,
     died: u32,
     handed: u64,
@@ -55,7 +59,8 @@ impl World {
         let broker = MockBroker::new(device.clone(), pool).unwrap();
         let rng = Rng::with_seed(seed);
         let (processes, users) = (Vec::new(), u32::from(seed % 2 == 1));
-        Self { device, broker, processes, rng, users, owners: 0, died: 0, handed: 0 }
+        let goes = seed % 3 == 2;
+        Self { device, broker, processes, rng, users, goes, owners: 0, died: 0, handed: 0 }
     }
 
     fn step(&mut self) {
@@ -110,7 +115,8 @@ impl World {
         match process.client.pool().join(JobConfig::new("").floor(floor), stream) {
             Ok(job) => {
                 let blocks = Vec::new();
-                process.tenants.push(Tenant { job, stream, blocks, running: false, iterations: 0 });
+                let (running, is_away, iterations) = (false, false, 0);
+                process.tenants.push(Tenant { job, stream, blocks, running, is_away, iterations });
             }
             Err(JoinError::FloorNotFree { .. } | JoinError::Broker(BrokerError::Unreachable)) => {}
             Err(error) => panic!("{error}"),
@@ -125,6 +131,14 @@ impl World {
         let which = self.rng.usize(..process.tenants.len());
         let tenant = &mut process.tenants[which];
         match self.rng.u8(..100) {
+            // Of every third seed jobs go to the host and come back.
+            0..20 if tenant.is_away => {
+                tenant.resume(&self.device, &mut self.owners);
+            }
+            97..100 if self.goes && !tenant.running => {
+                tenant.suspend(&self.device, &mut self.owners)
+            }
+            20..60 if tenant.is_away => {}
             0..20 if !tenant.running => match tenant.job.begin(None) {
                 Ok(Begin::Started) => tenant.running = true,
                 Ok(Begin::Wait(_)) | Err(BeginError::NeverFits { .. } | BeginError::Broker(_)) => {}
@@ -145,7 +159,7 @@ impl World {
                         self.owners += 1;
                         let (at, len) = (block.address(), block.bytes());
                         let claim = self.device.own(tenant.stream, self.owners, at, len).unwrap();
-                        tenant.blocks.push((block, claim));
+                        tenant.blocks.push((block, Some(claim)));
                     }
                     Err(
                         AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::Broker(_),
@@ -175,14 +189,17 @@ impl World {
     /// The driver has torn a dead process down, once its work has ended.
     fn bury_if_quiet(&mut self, at: usize) {
         let streams = &self.processes[at].streams;
-        if streams.iter().any(|&stream| self.device.outstanding(stream) > 0) {
+        // Copies to and from the host are work too.
+        let is_busy = |&stream: &MockStream| {
+            let event = self.device.record(stream).unwrap();
+            self.device.query(&event).unwrap() == Passed::NotYet
+        };
+        if streams.iter().any(is_busy) {
             return;
         }
         let Process { client, tenants, .. } = self.processes.swap_remove(at);
         for mut tenant in tenants {
-            for (_, claim) in tenant.blocks.drain(..) {
-                self.device.disown(tenant.stream, claim).unwrap();
-            }
+            tenant.let_go(&self.device);
         }
         client.bury().unwrap();
         self.died += 1;
@@ -210,6 +227,8 @@ impl World {
                 tenant.job.withdraw();
             }
         }
+        self.everyone_comes_back();
+        let World { device, broker, processes, .. } = self;
         for at in 0..processes.len() {
             for which in 0..processes[at].tenants.len() {
                 let mut left = 1000;
@@ -249,6 +268,27 @@ impl World {
         }
     }
 
+    /// Who is on the host can come back, in whatever order.
+    fn everyone_comes_back(&mut self) {
+        let mut left = 1000;
+        loop {
+            let World { device, broker, processes, owners, .. } = self;
+            let tenants = processes.iter_mut().flat_map(|process| &mut process.tenants);
+            let away = tenants.filter(|tenant| tenant.is_away);
+            if away.map(|tenant| tenant.resume(device, owners)).all(|is_back| is_back) {
+                return;
+            }
+            left -= 1;
+            assert!(left > 0, "waits for ever to come back: {}", broker.snapshot());
+            device.run_until_idle();
+            for process in processes {
+                process.client.serve();
+                process.client.pool().poll().unwrap();
+            }
+            broker.look();
+        }
+    }
+
     /// All leave, and everything is back.
     fn all_comes_back(mut self) {
         for process in &mut self.processes {
@@ -270,9 +310,57 @@ impl World {
     }
 }
 
+impl Tenant {
+    fn let_go(&mut self, device: &MockDevice) {
+        for claim in self.blocks.iter_mut().filter_map(|(_, claim)| claim.take()) {
+            device.disown(self.stream, claim).unwrap();
+        }
+    }
+
+    fn have(&mut self, device: &MockDevice, owners: &mut u32) {
+        for (block, claim) in &mut self.blocks {
+            *owners += 1;
+            let (at, len) = (block.address(), block.bytes());
+            *claim = Some(device.own(self.stream, *owners, at, len).unwrap());
+        }
+    }
+
+    /// Goes to the host, if it can have a ticket.
+    fn suspend(&mut self, device: &MockDevice, owners: &mut u32) {
+        if self.is_away {
+            return;
+        }
+        self.let_go(device);
+        match self.job.suspend() {
+            Ok(bytes) => self.is_away = !bytes.is_zero(),
+            // It may have asked to start.
+            Err(
+                SuspendError::NoTicket(_) | SuspendError::InIteration | SuspendError::Broker(_),
+            ) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if !self.is_away {
+            self.have(device, owners);
+        }
+    }
+
+    /// Whether it is back.
+    fn resume(&mut self, device: &MockDevice, owners: &mut u32) -> bool {
+        match self.job.resume() {
+            Ok(Resume::Done) => {
+                self.is_away = false;
+                self.have(device, owners);
+                true
+            }
+            Ok(Resume::Wait) | Err(ResumeError::Broker(_)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 fn free(device: &MockDevice, tenant: &mut Tenant, at: usize) {
     let (block, claim) = tenant.blocks.swap_remove(at);
-    device.disown(tenant.stream, claim).unwrap();
+    claim.into_iter().for_each(|claim| device.disown(tenant.stream, claim).unwrap());
     tenant.job.free(block).unwrap();
 }
 
@@ -299,7 +387,8 @@ fn simulate(seed: u64) -> (u32, u64) {
 #[test]
 fn processes_that_die_at_any_step_harm_nobody() {
     let (mut died, mut iterations) = (0, 0);
-    for seed in 0..3000 {
+    // With the last one jobs are expected to keep more than the budget in all, and it is raised.
+    for seed in (0..3000).chain([12671]) {
         let result = std::panic::catch_unwind(|| simulate(seed));
         let Ok((deaths, ended)) = result else { panic!("with seed {seed}") };
         (died, iterations) = (died + deaths, iterations + ended);
