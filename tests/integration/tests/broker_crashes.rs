@@ -136,7 +136,7 @@ impl World {
                 tenant.resume(&self.device, &mut self.owners);
             }
             97..100 if self.goes && !tenant.running => {
-                tenant.suspend(&self.device, &mut self.owners)
+                tenant.suspend(&self.device, &mut self.owners);
             }
             20..60 if tenant.is_away => {}
             0..20 if !tenant.running => match tenant.job.begin(None) {
@@ -214,7 +214,7 @@ impl World {
 
     /// Nobody dies any more: each that is there gets through an iteration.
     fn everyone_can_go_on(&mut self) {
-        let World { device, broker, processes, .. } = self;
+        let World { device, processes, .. } = self;
         for process in processes.iter_mut() {
             for tenant in &mut process.tenants {
                 while !tenant.blocks.is_empty() {
@@ -275,7 +275,8 @@ impl World {
             let World { device, broker, processes, owners, .. } = self;
             let tenants = processes.iter_mut().flat_map(|process| &mut process.tenants);
             let away = tenants.filter(|tenant| tenant.is_away);
-            if away.map(|tenant| tenant.resume(device, owners)).all(|is_back| is_back) {
+            let waits = away.map(|tenant| !tenant.resume(device, owners));
+            if !waits.fold(false, |any, waits| any | waits) {
                 return;
             }
             left -= 1;

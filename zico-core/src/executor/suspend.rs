@@ -70,7 +70,7 @@ impl<D: Device> Shared<D> {
             self.unpark(job, stream, &heap, true);
             let refused = self.suspend(job, stream, &heap).err();
             let stays = |error: &SuspendError<D::Error>| match error {
-                SuspendError::Busy | SuspendError::Suspended => false,
+                SuspendError::Busy | SuspendError::Suspended | SuspendError::InIteration => false,
                 SuspendError::Device(error) => error.class() != Class::Transient,
                 _ => true,
             };

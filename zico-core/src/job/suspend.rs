@@ -26,7 +26,7 @@ impl<D: Device> Job<D> {
     ///
     /// # Errors
     /// If an iteration runs or has been asked for, a ticket cannot be had, the device has no
-    /// [host tier](crate::HostTier) or refuses, or the pool's books are at a broker. Nothing has
+    /// [host tier](crate::HostTier) or refuses, or the pool's broker cannot be asked. Nothing has
     /// changed then.
     ///
     /// ```
