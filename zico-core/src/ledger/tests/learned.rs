@@ -77,6 +77,27 @@ fn what_persists_for_an_iteration_at_a_time_is_part_of_its_claim() {
     assert_eq!(books.ledger.accounts[&one].base(), 4);
 }
 
+/// What comes to persist in each iteration needs room from its start, beside the claim and beside
+/// what another job has left.
+#[test]
+fn an_iteration_starts_where_there_is_room_for_what_it_makes_persist() {
+    let mut books = Books::new(9);
+    let (one, two) = (books.join("a"), books.join("b"));
+    lease(&mut books, one, Zone::Persistent, &[0, 1]);
+    (0..4).for_each(|_| iterate(&mut books, one));
+    // Two that persist, three of the iteration's own, and two that come to persist.
+    assert_eq!(books.ledger.room_to_start(one, &books.ledger.accounts[&one]), 7);
+    books.start(two);
+    lease(&mut books, two, Zone::Iteration, &[0, 1, 2]);
+    books.end(two);
+    assert_eq!(books.ledger.accounts[&two].kept(), 3);
+    assert!(matches!(books.begin(one), Ok(Begin::Wait(_))));
+    books.give_for_good(two, Zone::Iteration, &[2]);
+    books.start(one);
+    lease(&mut books, one, Zone::Iteration, &[0, 1, 2]);
+    lease(&mut books, one, Zone::Persistent, &[2, 3]);
+}
+
 /// Two trainings, of which one is being learned: it was let in when the other one was at rest, and
 /// then that one began, to come to keep more than it had. Neither could finish.
 #[test]
