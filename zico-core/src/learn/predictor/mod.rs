@@ -13,6 +13,7 @@
 //! ones able to.
 
 mod expected;
+mod replan;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,6 +30,8 @@ use crate::types::tuning::{
 };
 use crate::types::units::{Progress, Regions};
 use expected::{Expected, Novelty};
+
+pub(crate) use replan::Peak;
 
 /// What iterations of one kind have done. It is used when one of them ends.
 #[derive(Debug)]
@@ -59,31 +62,6 @@ impl Footprint {
     fn now(self, settled: i64) -> u32 {
         let more = u32::try_from(settled.saturating_sub(self.settled)).unwrap_or(0);
         self.total.saturating_add(more)
-    }
-}
-
-/// The most pages that an iteration of this kind comes to hold which is as planned.
-#[derive(Clone, Debug)]
-pub(crate) struct Peak {
-    pub(crate) kind: Kind,
-    pub(crate) pages: u32,
-    /// Without those of blocks that outlive the iteration, which may have been counted as what
-    /// persists.
-    pub(crate) within: u32,
-    /// The most during its first 1, 2, 4 allocations and so on.
-    pub(crate) starts: Vec<u32>,
-}
-
-impl Peak {
-    /// Whether such an iteration leaves something for the next.
-    const fn leaves(&self) -> bool {
-        self.within != self.pages
-    }
-
-    /// The most pages of an iteration that goes by the plan up to its mark with this number, at
-    /// most.
-    fn until(&self, mark: usize) -> u32 {
-        self.starts.get(mark).copied().unwrap_or(self.pages)
     }
 }
 
@@ -243,45 +221,6 @@ impl Predictor {
         let now = self.now.as_mut()?;
         let unknown = Expected { wave: now.wave.clone(), settled: false, height: None };
         Some(Rollback(core::mem::replace(now, unknown)))
-    }
-
-    /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
-    /// at other moments than before. Until they have shown when, they may need as much at any time.
-    /// One that leaves something for the next may need whatever there is, once: of what lies
-    /// elsewhere then nobody knows how it fits. One of a kind without a plan that begins as this
-    /// one does follows the plan as far as it is alike: it may need what it did without, and as
-    /// much as the plan has come to hold by then. Whether the plan takes no more than iterations of
-    /// its kind have held so far; else nothing has changed.
-    pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
-        let planned = self.find(peak.kind).and_then(|at| self.kinds.iter().nth(at));
-        let height = planned.and_then(|record| record.expected.height);
-        if height.is_some_and(|height| peak.within > height) {
-            return false;
-        }
-        let marks = planned.map_or_else(Vec::new, |record| record.marks.clone());
-        self.alike = None;
-        for record in self.kinds.iter_mut() {
-            let expected = &mut record.expected;
-            if record.kind.is_expected_as(&peak.kind) {
-                record.is_planned = true;
-                expected.raise(peak.pages);
-            } else if !record.is_planned && peak.kind.may_follow(record.kind.told) {
-                let alike = marks.iter().zip(&record.marks).take_while(|(a, b)| a == b).count();
-                if alike > 0 {
-                    expected.raise(expected.wave.claim().value().saturating_add(peak.until(alike)));
-                }
-            }
-            if peak.leaves() && (record.kind.is_expected_as(&peak.kind) || !record.is_planned) {
-                expected.height = None;
-            }
-        }
-        let heights = self.kinds.iter().map(|record| record.expected.height);
-        let most = heights.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten();
-        for expected in self.usual.iter_mut().chain(&mut self.now) {
-            let height = expected.height.zip(most).map(|(height, most)| height.max(most));
-            (expected.settled, expected.height) = (false, height);
-        }
-        true
     }
 
     /// What was expected before still is.
