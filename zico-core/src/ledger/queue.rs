@@ -121,12 +121,12 @@ impl Queue {
     }
 
     /// The waiter at a place in the queue runs now. It has passed over those who asked before it,
-    /// if it was the order that put it before them. One that was let start because it delays nobody
-    /// has passed nobody over.
+    /// if it was the order that put it before them: it is the first of those that what others keep
+    /// does not hold up. One that was let start because it delays nobody has passed nobody over.
     pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
-        if place == 0 {
+        if self.waiters[..place].iter().all(|other| other.obstacle == Some(Obstacle::Leftovers)) {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
             earlier.for_each(|other| other.bypassed.add());
         }

@@ -75,7 +75,23 @@ fn who_withdraws_makes_way() {
 
 #[test]
 fn priorities_go_first_but_nobody_is_bypassed_for_ever() {
+    bypassed_sixteen_times(Books::under(8, Alone, HandOver::Fenced));
+}
+
+/// Nor behind one that waits for what a job keeps that does not run: others go before that one
+/// meanwhile, and count for those behind it.
+#[test]
+fn nobody_is_bypassed_for_ever_behind_one_that_waits_for_leftovers() {
     let mut books = Books::under(8, Alone, HandOver::Fenced);
+    let first = books.try_join(JobConfig::new("first").priority(2)).unwrap();
+    (0..3).for_each(|_| books.iterate(first, 6));
+    let idle = books.join("idle");
+    books.lease(idle, Zone::Iteration, &[0, 1, 2, 3]);
+    assert_eq!(books.begin(first), Ok(Begin::Wait(None)));
+    bypassed_sixteen_times(books);
+}
+
+fn bypassed_sixteen_times(mut books: Books) {
     let low = books.join("low");
     let high: Vec<JobKey> =
         (0..2).map(|_| books.try_join(JobConfig::new("high").priority(1)).unwrap()).collect();
