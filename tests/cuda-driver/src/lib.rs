@@ -18,7 +18,7 @@
 //! | variable | meaning | without it |
 //! |---|---|---|
 //! | `ZICO_DRIVER_DEVICES` | how many devices there are | 1 |
-//! | `ZICO_DRIVER_UUID` | the first 8 bytes of each UUID, as a number; the last is the device's | 0 |
+//! | `ZICO_DRIVER_UUID` | the first 8 bytes of each UUID; the last one is the device's | 0 |
 //! | `ZICO_DRIVER_MEMORY` | the bytes of each | 1 GiB |
 //! | `ZICO_DRIVER_NO_VMM` | devices have no virtual memory management | they have |
 //! | `ZICO_DRIVER_NO_ALIGNMENT` | reservations ignore the alignment asked for | they do not |

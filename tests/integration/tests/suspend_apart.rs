@@ -29,6 +29,31 @@ fn settle(device: &MockDevice, clients: &[&MockClient]) {
     }
 }
 
+fn settles_without_violation(device: &MockDevice, broker: &MockBroker, clients: &[&MockClient]) {
+    settle(device, clients);
+    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+}
+
+/// A job of one process, and one of another.
+struct Apart {
+    device: MockDevice,
+    broker: MockBroker,
+    one: MockClient,
+    two: MockClient,
+    job: Tenant<MockDevice>,
+    other: Tenant<MockDevice>,
+}
+
+impl Apart {
+    fn under(budget: u64) -> Self {
+        let (device, broker) = serve(regions(budget), REGION);
+        let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
+        let job = Tenant::join(&device, one.pool(), 1);
+        let other = Tenant::join(&device, two.pool(), 2);
+        Self { device, broker, one, two, job, other }
+    }
+}
+
 /// A recorded job goes and comes back after each of its iterations, while one of another process
 /// uses all the room that there is. While an answer is on its way, the other thread of its process
 /// polls.
@@ -87,10 +112,7 @@ fn fill(job: &mut Tenant<MockDevice>) {
 /// What becomes of a process that dies before its `n`th message from when it goes on. Whether it
 /// came to that one.
 fn dies_after(n: u64) -> bool {
-    let (device, broker) = serve(regions(8), REGION);
-    let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
-    let mut job = Tenant::join(&device, one.pool(), 1);
-    let mut other = Tenant::join(&device, two.pool(), 2);
+    let Apart { device, broker, one, two, mut job, mut other } = Apart::under(8);
     fill(&mut job);
     one.die_after(n);
     job.let_go();
@@ -114,8 +136,7 @@ fn dies_after(n: u64) -> bool {
         other.alloc(id, Request::new(REGION, Lifetime::Persistent)).unwrap();
     }
     other.leave();
-    settle(&device, &[&two]);
-    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+    settles_without_violation(&device, &broker, &[&two]);
     two.bury().unwrap();
     died
 }
@@ -146,18 +167,14 @@ fn a_host_that_is_full_changes_nothing() {
     job.free(3);
     settle(&device, &[&one]);
     assert_eq!(job.suspend().unwrap(), REGION);
-    settle(&device, &[&one]);
-    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+    settles_without_violation(&device, &broker, &[&one]);
 }
 
 /// The ticket holds against jobs of other processes, and nothing is asked of the books while the
 /// job is away.
 #[test]
 fn who_grows_in_another_process_is_refused() {
-    let (device, broker) = serve(regions(10), REGION);
-    let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
-    let mut job = Tenant::join(&device, one.pool(), 1);
-    let mut other = Tenant::join(&device, two.pool(), 2);
+    let Apart { device, broker, one, two, mut job, mut other } = Apart::under(10);
     for id in 0..6 {
         job.alloc(id, Request::new(REGION, Lifetime::Persistent)).unwrap();
     }
@@ -183,17 +200,13 @@ fn who_grows_in_another_process_is_refused() {
         Ok(bytes) => assert_eq!(bytes, regions(5)),
         Err(error) => panic!("{error}"),
     }
-    settle(&device, &[&one, &two]);
-    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+    settles_without_violation(&device, &broker, &[&one, &two]);
 }
 
 /// A job that waits for its room asks again, and comes when an iteration of another process ends.
 #[test]
 fn a_job_waits_to_come_back_for_an_iteration_of_another_process() {
-    let (device, broker) = serve(regions(8), REGION);
-    let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
-    let mut job = Tenant::join(&device, one.pool(), 1);
-    let mut other = Tenant::join(&device, two.pool(), 2);
+    let Apart { device, broker, one, two, mut job, mut other } = Apart::under(8);
     fill(&mut job);
     job.suspend().unwrap();
     settle(&device, &[&one, &two]);
@@ -209,18 +222,14 @@ fn a_job_waits_to_come_back_for_an_iteration_of_another_process() {
     other.job.end().unwrap();
     settle(&device, &[&one, &two]);
     assert_eq!(job.resume().unwrap(), Resume::Done);
-    settle(&device, &[&one, &two]);
-    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+    settles_without_violation(&device, &broker, &[&one, &two]);
 }
 
 /// What was freed before the job goes is not fenced before the copies of the rest are enqueued,
 /// though another thread of its process polls meanwhile: nobody gets what is still to be copied.
 #[test]
 fn nothing_is_fenced_before_it_is_copied() {
-    let (device, broker) = serve(regions(8), REGION);
-    let (one, two) = (broker.connect().unwrap(), broker.connect().unwrap());
-    let mut job = Tenant::join(&device, one.pool(), 1);
-    let mut other = Tenant::join(&device, two.pool(), 2);
+    let Apart { device, broker, one, two, mut job, mut other } = Apart::under(8);
     fill(&mut job);
     job.alloc(4, Request::new(REGION, Lifetime::Persistent)).unwrap();
     settle(&device, &[&one, &two]);
@@ -233,6 +242,5 @@ fn nothing_is_fenced_before_it_is_copied() {
     takes_all_room(&mut other, two.pool());
     settle(&device, &[&one, &two]);
     assert_eq!(job.resume().unwrap(), Resume::Done);
-    settle(&device, &[&one, &two]);
-    assert_eq!((broker.violations(), device.violations()), (Vec::new(), Vec::new()));
+    settles_without_violation(&device, &broker, &[&one, &two]);
 }

@@ -9,6 +9,7 @@ use zico_core::{
 use zico_mock::{
     Access, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
 };
+use zico_tests::owned::nothing_is_left;
 use zico_tests::waves::{REGION, regions};
 
 type Dev = Faulty<MockDevice>;
@@ -148,10 +149,7 @@ fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant>) {
         let _ = pool.poll();
     }
     drop(pool);
-    assert_eq!(device.violations(), []);
-    let usage = device.usage();
-    assert_eq!((usage.physical, usage.ranges, usage.mappings), (Bytes::ZERO, 0, 0));
-    assert_eq!(device.host_usage().0, Bytes::ZERO, "host memory");
+    nothing_is_left(device);
 }
 
 /// Eight that keep twice as much as there is.

@@ -19,9 +19,7 @@ use crate::types::zone::Zone;
 impl<S: Store> Broker<S> {
     /// A job begins to go to the host, with all that it has leased.
     pub(super) fn suspend(&mut self, job: JobKey) -> Result<Result<(), NotSuspended>, Violation> {
-        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
-            return Err(Violation::Unsettled);
-        }
+        self.check_settled(job)?;
         if self.ledger.is_away(job) {
             return Err(Violation::BadWay);
         }
@@ -46,7 +44,7 @@ impl<S: Store> Broker<S> {
         pages: &[u64],
         now: Ticks,
     ) -> Result<(), Violation> {
-        if !self.ledger.is_going_out(job) || pages.iter().any(|&page| page >= self.pages) {
+        if !self.ledger.is_going_out(job) || self.is_beyond(pages) {
             return Err(Violation::BadWay);
         }
         let pages: Vec<_> = pages.iter().map(|&page| (Zone::from(lifetime), page)).collect();
@@ -67,9 +65,7 @@ impl<S: Store> Broker<S> {
         (lifetime, pages): (Lifetime, Vec<u64>),
         now: Ticks,
     ) -> Result<Reply, Violation> {
-        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
-            return Err(Violation::Unsettled);
-        }
+        self.check_settled(job)?;
         self.check_pages(job, lifetime, &pages)?;
         let zone = Zone::from(lifetime);
         // It may have been let come by the broker before.
@@ -100,7 +96,7 @@ impl<S: Store> Broker<S> {
         pages: &[u64],
         now: Ticks,
     ) -> Result<(), Violation> {
-        if !self.ledger.may_go_again(job) || pages.iter().any(|&page| page >= self.pages) {
+        if !self.ledger.may_go_again(job) || self.is_beyond(pages) {
             return Err(Violation::BadWay);
         }
         self.ledger.send_again(job, Zone::from(lifetime), pages, now);

@@ -25,9 +25,7 @@ impl<S: Store> Broker<S> {
         if !self.ledger.has(job) {
             return Ok(Reply::Refused(Refusal::Left));
         }
-        if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
-            return Err(Violation::Unsettled);
-        }
+        self.check_settled(job)?;
         self.check_pages(job, lease.lifetime, &lease.pages)?;
         if self.ledger.is_away(job) {
             return Err(Violation::BadWay);
@@ -75,6 +73,19 @@ impl<S: Store> Broker<S> {
         for_client
     }
 
+    /// What has been ordered last has been done, and told.
+    pub(super) fn check_settled(&self, job: JobKey) -> Result<(), Violation> {
+        match self.seats.get(&job) {
+            Some(seat) if seat.order.is_some() => Err(Violation::Unsettled),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether one of these pages is none of the arena.
+    pub(super) fn is_beyond(&self, pages: &[u64]) -> bool {
+        pages.iter().any(|&page| page >= self.pages)
+    }
+
     /// Pages that are asked for are those of the arena, each once, and none that is leased.
     pub(super) fn check_pages(
         &self,
@@ -86,9 +97,8 @@ impl<S: Store> Broker<S> {
         let mut pages = asked.to_vec();
         pages.sort_unstable();
         let twice = pages.windows(2).any(|pair| pair[0] == pair[1]);
-        let beyond = pages.last().is_none_or(|&last| last >= self.pages);
         let leased = |&page: &u64| self.ledger.is_leased(Place { job, zone, page });
-        if twice || beyond || pages.iter().any(leased) {
+        if pages.is_empty() || twice || self.is_beyond(&pages) || pages.iter().any(leased) {
             return Err(Violation::BadPage);
         }
         Ok(())

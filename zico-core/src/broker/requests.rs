@@ -196,15 +196,14 @@ impl<S: Store> Broker<S> {
             }
             Request::Completed(batch) => self.complete(job, batch, now),
             Request::Resume { runs, claim } => self.resume(job, runs, claim, now),
-            Request::Gone => ledger.arrived_on_host(job, now),
+            Request::Gone if ledger.is_going_out(job) => ledger.gone(job, now),
+            Request::Gone => {}
             Request::Stay(lifetime, pages) => self.stay(job, lifetime, &pages, now)?,
             Request::SendAgain(lifetime, pages) => self.send_again(job, lifetime, &pages, now)?,
             Request::Back => ledger.is_back(job, now),
             Request::Away { regions, goes } => self.adopt_away(job, &regions, goes)?,
             Request::Leave => {
-                if self.seats.get(&job).is_some_and(|seat| seat.order.is_some()) {
-                    return Err(Violation::Unsettled);
-                }
+                self.check_settled(job)?;
                 self.leave(job, now);
             }
             Request::Departed => {

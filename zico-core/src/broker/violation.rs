@@ -15,7 +15,7 @@ pub enum Violation {
     NothingToSettle,
     /// A page beyond the arena, or asked for twice, or leased already; or none.
     BadPage,
-    /// What is not on the host, or is there, is taken to be so.
+    /// A message for a job on the host, or on its way, for one that is not; or the other way round.
     BadWay,
     /// A fence whose number no client has.
     BadBatch,

@@ -139,13 +139,6 @@ impl Ledger {
         self.admit();
     }
 
-    /// The same, told by a client: of a job that is on its way.
-    pub(crate) fn arrived_on_host(&mut self, job: JobKey, now: Ticks) {
-        if self.is_going_out(job) {
-            self.gone(job, now);
-        }
-    }
-
     /// Whether a job's memory is on the host or on its way there or back.
     pub(crate) fn is_away(&self, job: JobKey) -> bool {
         self.accounts.get(&job).is_some_and(|account| !account.away.is_empty())

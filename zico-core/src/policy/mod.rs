@@ -8,7 +8,7 @@
 //!
 //! | policy | starts an iteration | from |
 //! |---|---|---|
-//! | [`TimeShift`] | when all waves fit from then on, the lightest first (the default) | Zico, section 5 |
+//! | [`TimeShift`] | when all waves fit, the lightest first (the default) | Zico, section 5 |
 //! | [`TickTock`] | while all others are in their backward pass | Zico's artifact |
 //!
 //! An iteration of which nothing is known yet, neither from an earlier one nor from what the job

@@ -11,9 +11,10 @@
 //! | [`TickTock`] (in the core) | while all others are in their backward pass | Zico's artifact |
 //! | [`Spatial`] | if the peaks fit at once | Zico's artifact |
 //! | [`Lanes`] | if its lane is free | Salus |
-//! | [`AlwaysStart`] | always; with [caps](zico_core::JobConfig::cap) a static partition | MPS, MIG |
+//! | [`AlwaysStart`] | always; with [caps] a static partition | MPS, MIG |
 //! | [`Exclusive`] | one at a time | both papers' baseline |
 //!
+//! [caps]: zico_core::JobConfig::cap
 //! [`TickTock`]: zico_core::policy::TickTock
 //!
 //! Zico is Lim et al., *Zico: Efficient GPU Memory Sharing for Concurrent DNN Training*, USENIX ATC

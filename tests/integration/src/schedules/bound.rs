@@ -98,8 +98,8 @@ fn kind(lifetime: Option<Lifetime>) -> usize {
 }
 
 /// A budget with which each of these jobs can finish while all others keep what they keep: those
-/// that take turns are on the host meanwhile. What these carry from one iteration to the next counts
-/// all the same: it may have grown in an iteration that runs beside.
+/// that take turns are on the host meanwhile. What these carry from one iteration to the next
+/// counts all the same: it may have grown in an iteration that runs beside.
 pub(super) fn enough(scripts: &[Script], jobs: &[Most]) -> u64 {
     let jobs = || scripts.iter().zip(jobs);
     let kept_by = |(script, most): (&Script, &Most)| match script.slice {

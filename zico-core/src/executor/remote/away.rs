@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::seat::Seat;
+use super::seat::{Seat, by_zone};
 use super::{Refused, Remote, refused};
 use crate::broker::{Order, Reply, Request};
 use crate::ledger::{AT_A_TIME, WorkOrder};
@@ -57,10 +57,8 @@ impl<D: Device> Remote<D> {
     pub(in crate::executor) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
         self.change(job, |seat| {
             seat.stay(pages);
-            for zone in Zone::ALL {
-                let of = pages.iter().filter(|(other, _)| *other == zone);
-                let of: Vec<u64> = of.map(|&(_, page)| page).collect();
-                for some in of.chunks(AT_A_TIME) {
+            for (zone, pages) in by_zone(pages) {
+                for some in pages.chunks(AT_A_TIME) {
                     self.tell(job, Request::Stay(zone.lifetime(), some.to_vec()));
                 }
             }

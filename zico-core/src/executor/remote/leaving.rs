@@ -17,11 +17,7 @@ impl<D: Device> Remote<D> {
             seat.ahead.clear();
             self.tell_given(job, seat);
             // All of it is fenced once more.
-            for zone in Zone::ALL {
-                let of = seat.leased.iter().filter(|(other, _)| *other == zone);
-                let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
-                seat.give(zone, &pages);
-            }
+            seat.give_all();
             seat.given += 1;
             seat.is_running = false;
             !core::mem::replace(&mut seat.has_left, true)

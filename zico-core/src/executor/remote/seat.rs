@@ -53,11 +53,7 @@ impl Seat {
     /// All that it has leased is to go to the host.
     pub(super) fn send_all(&mut self) -> Vec<(Zone, u64)> {
         let sent: Vec<(Zone, u64)> = self.leased.iter().copied().collect();
-        for zone in Zone::ALL {
-            let of = sent.iter().filter(|(other, _)| *other == zone);
-            let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
-            self.give(zone, &pages);
-        }
+        self.give_all();
         self.away.extend(&sent);
         sent
     }
@@ -76,9 +72,10 @@ impl Seat {
 
     /// How much of each zone is on the host or on its way there.
     pub(super) fn away_of(&self) -> Vec<(Lifetime, u32)> {
-        let count = |zone: Zone| self.away.iter().filter(|(other, _)| *other == zone).count();
-        let counts = Zone::ALL.map(|zone| (zone.lifetime(), number(count(zone))));
-        counts.into_iter().filter(|&(_, regions)| regions > 0).collect()
+        let counts = by_zone(&self.away)
+            .into_iter()
+            .map(|(zone, pages)| (zone.lifetime(), number(pages.len())));
+        counts.filter(|&(_, regions)| regions > 0).collect()
     }
 
     /// A thread asks for pages, of which these are missing: the others are leased already. They are
@@ -115,15 +112,17 @@ impl Seat {
 
     /// What it has not asked for is given back.
     pub(super) fn give_ahead(&mut self) {
-        for zone in Zone::ALL {
-            let of = self.ahead.iter().filter(|(other, _)| *other == zone);
-            let pages: Vec<u64> = of.map(|&(_, page)| page).collect();
-            if !pages.is_empty() {
-                self.give(zone, &pages);
-                self.untold[zone.index()].extend(pages);
-            }
+        for (zone, pages) in by_zone(&core::mem::take(&mut self.ahead)) {
+            self.give(zone, &pages);
+            self.untold[zone.index()].extend(pages);
         }
-        self.ahead.clear();
+    }
+
+    /// All that it has leased is given back.
+    pub(super) fn give_all(&mut self) {
+        for (zone, pages) in by_zone(&self.leased) {
+            self.give(zone, &pages);
+        }
     }
 
     /// Pages are given back, to the batch that is open.
@@ -171,6 +170,17 @@ impl Seat {
         offered.extend(unmapped.map(|region| Offered { region, at: None, usage: Usage::Draining }));
         offered
     }
+}
+
+/// The pages of each zone.
+pub(super) fn by_zone<'a>(
+    places: impl IntoIterator<Item = &'a (Zone, u64)>,
+) -> [(Zone, Vec<u64>); Zone::COUNT] {
+    let mut pages = Zone::ALL.map(|zone| (zone, Vec::new()));
+    for &(zone, page) in places {
+        pages[zone.index()].1.push(page);
+    }
+    pages
 }
 
 #[cfg(test)]

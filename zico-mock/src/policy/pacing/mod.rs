@@ -5,7 +5,8 @@
 //! window, and says how fast the opportunistic job may go until the end of the next. Rates are in
 //! [blocks](BLOCK) a second.
 //!
-//! [`Tgs`] is the published one, [`Estimating`] ours. Both are pure: rates in, limits out, no clock.
+//! [`Tgs`] is the published one, [`Estimating`] ours. Both are pure: rates in, limits out, and no
+//! clock.
 
 mod estimating;
 mod tgs;
