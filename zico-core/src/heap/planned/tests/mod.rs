@@ -295,6 +295,25 @@ fn a_block_that_others_still_use_keeps_its_place() {
 }
 
 #[test]
+fn a_block_that_others_still_use_is_freed_once_though_the_plan_is_given_up() {
+    let mut job = Program::new();
+    for _ in 0..3 {
+        job.iteration(None, &FORWARD);
+    }
+    job.begin(None);
+    let parked = job.alloc(5000);
+    job.planned.park((&mut job.history, &mut job.arena), parked.1, parked.0);
+    let other = job.alloc(99_999);
+    assert!(!job.planned.in_slots(), "it is not as foreseen");
+    assert_eq!(job.planned.live(&job.arena, parked.1, parked.0), None, "it has been freed");
+    let parts = (&mut job.history, &mut job.arena);
+    let pages: Vec<u64> = job.planned.release(parts, parked.1, parked.0).collect();
+    pages.iter().for_each(|page| assert!(job.backed.remove(page)));
+    job.free(other);
+    job.end();
+}
+
+#[test]
 fn blocks_that_lie_elsewhere_do_not_count() {
     let job = Program::new();
     assert_eq!(job.planned.live(&job.arena, 0, 0), None);
