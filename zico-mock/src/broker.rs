@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zico_core::broker::{Broker, Client, Fetch, Link, Pulse, Reply, Request, Store, Violation};
 use zico_core::{
-    BrokerError, BudgetError, Bytes, Device, JobId, Pool, PoolConfig, PoolError, Snapshot, WeakPool,
+    BrokerError, BudgetError, Bytes, Device, JobId, Pool, PoolConfig, PoolError, Snapshot, Ticks,
+    WeakPool,
 };
 
 use crate::device::{MockDevice, MockError, MockMemory};
@@ -128,6 +129,12 @@ impl MockBroker {
     pub fn look(&self) {
         let now = self.device.now();
         self.lock().broker.look(now);
+    }
+
+    /// When it is to look next if nothing else happens.
+    #[must_use]
+    pub fn look_at(&self) -> Option<Ticks> {
+        self.lock().broker.look_at()
     }
 
     /// How many messages it has handled.

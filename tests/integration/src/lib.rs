@@ -8,6 +8,7 @@ pub mod owned;
 pub mod requests;
 pub mod schedules;
 pub mod storm;
+pub mod taker;
 pub mod waves;
 pub mod world;
 

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
+use zico_core::{Bytes, Ticks};
 use zico_mock::bundled;
 use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
 use zico_mock::trace::Trace;
@@ -86,4 +87,30 @@ fn a_job_alone_gets_by_with_its_own_peak() {
         assert_eq!((&job.failure, job.iterations >= ITERATIONS), (&None, true), "{name}");
         assert_eq!(outcome.violations, []);
     }
+}
+
+/// Jobs that keep more than the budget take turns, each in a process of its own, as well as in one
+/// process.
+#[test]
+fn jobs_that_keep_more_than_the_budget_take_turns_in_processes_of_their_own() {
+    let (traces, needs) = of(&["gnmt", "dlrm", "bert-base", "whisper-tiny"], ITERATIONS);
+    let all: Vec<&Trace> = traces.iter().collect();
+    let throughput = [false, true].map(|processes| {
+        let config = ReplayConfig {
+            region: Some(needs.region),
+            iterations: ITERATIONS,
+            slice: Some(Ticks::millis(200)),
+            processes,
+            ..ReplayConfig::new(Bytes::mib(2560))
+        };
+        let outcome = replay(&all, &config, &mut |_| {}).unwrap();
+        assert_eq!(outcome.violations, []);
+        assert!(!outcome.traffic.0.is_zero(), "they do not fit beside each other");
+        for job in &outcome.jobs {
+            assert_eq!((&job.failure, job.iterations >= ITERATIONS), (&None, true), "{}", job.name);
+        }
+        throughput(&outcome, &needs)
+    });
+    let [one, several] = throughput;
+    assert!(several > 0.98 * one, "{several:.3} of {one:.3}");
 }

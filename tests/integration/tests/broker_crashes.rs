@@ -23,8 +23,10 @@ const MOST_PROCESSES: usize = 4;
 struct Tenant {
     job: Job<MockDevice>,
     stream: MockStream,
-    /// No claim while the job is on the host.
+    /// No claim while the job is on the host, or could be.
     blocks: Vec<(Block, Option<Claim>)>,
+    /// It is preemptible: its blocks are used while it runs.
+    takes_turns: bool,
     running: bool,
     is_away: bool,
     iterations: u64,
@@ -44,8 +46,10 @@ struct World {
     rng: Rng,
     /// 1 if there are two of them.
     users: u32,
-    /// Jobs go to the host.
+    /// Jobs go to the host when they are told to.
     goes: bool,
+    /// They take turns.
+    takes_turns: bool,
     owners: u32,
     died: u32,
     handed: u64,
@@ -59,8 +63,10 @@ impl World {
         let broker = MockBroker::new(device.clone(), pool).unwrap();
         let rng = Rng::with_seed(seed);
         let (processes, users) = (Vec::new(), u32::from(seed % 2 == 1));
-        let goes = seed % 3 == 2;
-        Self { device, broker, processes, rng, users, goes, owners: 0, died: 0, handed: 0 }
+        let takes_turns = seed % 5 == 4;
+        let goes = seed % 3 == 2 && !takes_turns;
+        let (owners, died, handed) = (0, 0, 0);
+        Self { device, broker, processes, rng, users, goes, takes_turns, owners, died, handed }
     }
 
     fn step(&mut self) {
@@ -112,12 +118,21 @@ impl World {
         let stream = self.device.add_stream();
         process.streams.push(stream);
         let floor = Bytes::mib(2 * self.rng.u64(..3));
-        match process.client.pool().join(JobConfig::new("").floor(floor), stream) {
-            Ok(job) => {
-                let blocks = Vec::new();
-                let (running, is_away, iterations) = (false, false, 0);
-                process.tenants.push(Tenant { job, stream, blocks, running, is_away, iterations });
-            }
+        let takes_turns = self.takes_turns;
+        let mut config = JobConfig::new("").floor(floor);
+        if takes_turns {
+            config = config.preemptible(Ticks::millis(2));
+        }
+        match process.client.pool().join(config, stream) {
+            Ok(job) => process.tenants.push(Tenant {
+                job,
+                stream,
+                blocks: Vec::new(),
+                takes_turns,
+                running: false,
+                is_away: false,
+                iterations: 0,
+            }),
             Err(JoinError::FloorNotFree { .. } | JoinError::Broker(BrokerError::Unreachable)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -140,7 +155,7 @@ impl World {
             }
             20..60 if tenant.is_away => {}
             0..20 if !tenant.running => match tenant.job.begin(None) {
-                Ok(Begin::Started) => tenant.running = true,
+                Ok(Begin::Started) => tenant.runs(&self.device, &mut self.owners),
                 Ok(Begin::Wait(_)) | Err(BeginError::NeverFits { .. } | BeginError::Broker(_)) => {}
                 Err(error) => panic!("{error}"),
             },
@@ -160,6 +175,9 @@ impl World {
                         let (at, len) = (block.address(), block.bytes());
                         let claim = self.device.own(tenant.stream, self.owners, at, len).unwrap();
                         tenant.blocks.push((block, Some(claim)));
+                        if tenant.takes_turns && !tenant.running {
+                            tenant.let_go(&self.device);
+                        }
                     }
                     Err(
                         AllocError::Busy(_) | AllocError::OutOfMemory(_) | AllocError::Broker(_),
@@ -172,8 +190,7 @@ impl World {
                 free(&self.device, tenant, block);
             }
             90..97 if tenant.running => {
-                tenant.job.end().unwrap();
-                (tenant.running, tenant.iterations) = (false, tenant.iterations + 1);
+                tenant.ends(&self.device);
                 self.handed += 1;
             }
             97..98 => {
@@ -236,6 +253,8 @@ impl World {
                     left -= 1;
                     assert!(left > 0, "waits for ever: {}", broker.snapshot());
                     device.run_until_idle();
+                    // Turns come to an end, and so does patience with those that ask no more.
+                    device.advance_to(device.now().saturating_add(Ticks::millis(100)));
                     processes.iter().for_each(|process| {
                         process.client.serve();
                         process.client.pool().poll().unwrap();
@@ -318,6 +337,22 @@ impl Tenant {
         }
     }
 
+    /// Its iteration has begun.
+    fn runs(&mut self, device: &MockDevice, owners: &mut u32) {
+        self.running = true;
+        if self.takes_turns {
+            self.have(device, owners);
+        }
+    }
+
+    fn ends(&mut self, device: &MockDevice) {
+        if self.takes_turns {
+            self.let_go(device);
+        }
+        self.job.end().unwrap();
+        (self.running, self.iterations) = (false, self.iterations + 1);
+    }
+
     fn have(&mut self, device: &MockDevice, owners: &mut u32) {
         for (block, claim) in &mut self.blocks {
             *owners += 1;
@@ -365,7 +400,8 @@ fn free(device: &MockDevice, tenant: &mut Tenant, at: usize) {
     tenant.job.free(block).unwrap();
 }
 
-fn simulate(seed: u64) -> (u32, u64) {
+/// How many have died, how many iterations have ended, and whether some job gave way to another.
+fn simulate(seed: u64) -> (u32, u64, bool) {
     let mut world = World::new(seed);
     for _ in 0..STEPS {
         world.step();
@@ -380,20 +416,22 @@ fn simulate(seed: u64) -> (u32, u64) {
     world.broker.set_budget(Bytes::mib(2 * BUDGET)).unwrap();
     world.everyone_can_go_on();
     world.check();
-    let counts = (world.died, world.handed);
+    let gave_way = world.takes_turns && !world.device.host_traffic().0.is_zero();
+    let counts = (world.died, world.handed, gave_way);
     world.all_comes_back();
     counts
 }
 
 #[test]
 fn processes_that_die_at_any_step_harm_nobody() {
-    let (mut died, mut iterations) = (0, 0);
+    let (mut died, mut iterations, mut turns) = (0, 0, 0);
     // With the last one jobs are expected to keep more than the budget in all, and it is raised.
     for seed in (0..3000).chain([12671]) {
         let result = std::panic::catch_unwind(|| simulate(seed));
-        let Ok((deaths, ended)) = result else { panic!("with seed {seed}") };
+        let Ok((deaths, ended, gave_way)) = result else { panic!("with seed {seed}") };
         (died, iterations) = (died + deaths, iterations + ended);
+        turns += u32::from(gave_way);
     }
-    println!("{died} deaths, {iterations} iterations");
-    assert!(died > 3000 && iterations > 10_000, "{died} deaths, {iterations} iterations");
+    println!("{died} deaths, {iterations} iterations, turns with {turns} seeds");
+    assert!(died > 3000 && iterations > 10_000 && turns > 100, "{died}, {iterations}, {turns}");
 }

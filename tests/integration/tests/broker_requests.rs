@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use zico_core::broker::{Lease, Offered, Reply, Request, Seen, Store, Told, Usage, Violation};
 use zico_core::{Bytes, Caps, JobConfig, JobId, Lifetime, PoolConfig, Ticks};
-use zico_node::wire::{Up, packets};
+use zico_node::wire::{Assembler, Up, packets};
 use zico_tests::requests::{self, Sent};
 
 fn lifetime(rng: &mut Rng) -> Lifetime {
@@ -34,6 +34,7 @@ fn request(rng: &mut Rng) -> Request {
     match rng.u8(..40) {
         0 => {
             let config = JobConfig::new("x".repeat(rng.usize(..140))).priority(rng.i32(..));
+            let config = if rng.bool() { config.preemptible(Ticks::ZERO) } else { config };
             Request::Join(if rng.bool() { config.floor(mebibytes) } else { config.cap(mebibytes) })
         }
         1 => Request::Begin(rng.bool().then(|| rng.u64(..3))),
@@ -69,7 +70,7 @@ fn request(rng: &mut Rng) -> Request {
         }
         27 => Request::Resume { runs: rng.bool(), claim: Some(rng.u32(..20)) },
         28..31 => Request::Suspend,
-        31 => Request::Gone,
+        31 => [Request::Gone, Request::Spare][rng.usize(..2)].clone(),
         32 => Request::Stay(lifetime(rng), pages(rng)),
         33 => Request::SendAgain(lifetime(rng), pages(rng)),
         34 => Request::Back,
@@ -197,4 +198,15 @@ impl Store for Nothing {
     fn destroy(&mut self, _: u32) -> Result<(), Arc<str>> {
         Ok(())
     }
+}
+
+/// What a job says of itself arrives.
+#[test]
+fn the_terms_of_a_job_arrive_as_they_are() {
+    let config = JobConfig::new("job").priority(3).floor(Bytes::mib(2)).cap(Bytes::mib(8));
+    let config = config.preemptible(Ticks::millis(250));
+    let up = Up::Request(None, Request::Join(config));
+    let mut assembler = Assembler::new(1 << 16);
+    let arrived = packets(&up).iter().find_map(|packet| assembler.push(packet).unwrap());
+    assert_eq!(arrived, Some(up));
 }

@@ -3,124 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use zico_core::{
-    AllocError, Begin, BeginError, Block, Bytes, Class, Device, Job, JobConfig, JoinError,
-    Lifetime, Pool, PoolConfig, Request, Ticks,
+    AllocError, Class, Device, JobConfig, JoinError, Lifetime, Pool, PoolConfig, Request,
 };
-use zico_mock::{
-    Access, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operations, Utilisation,
-};
+use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operations};
 use zico_tests::owned::nothing_is_left;
+use zico_tests::taker::{SLICE, Step, Tenant, WORK};
 use zico_tests::waves::{REGION, regions};
 
 type Dev = Faulty<MockDevice>;
 
-const SLICE: Ticks = Ticks::millis(5);
-/// What an iteration does on the device.
-const WORK: Ticks = Ticks::millis(2);
-
-/// A job that keeps one block and takes another in each iteration. It uses them there only.
-struct Tenant {
-    device: MockDevice,
-    job: Job<Dev>,
-    stream: MockStream,
-    owner: u32,
-    keeps: Bytes,
-    takes: Bytes,
-    kept: Option<Block>,
-    inside: Option<Block>,
-    is_inside: bool,
-    iterations: u64,
-}
-
-enum Step {
-    On,
-    Waits,
-}
-
-impl Tenant {
-    fn join(device: &MockDevice, pool: &Pool<Dev>, owner: u32, (keeps, takes): (u64, u64)) -> Self {
-        let stream = device.add_stream();
-        let config = JobConfig::new(format!("job {owner}")).preemptible(SLICE);
-        Self {
-            device: device.clone(),
-            job: pool.join(config, stream).unwrap(),
-            stream,
-            owner,
-            keeps: regions(keeps),
-            takes: regions(takes),
-            kept: None,
-            inside: None,
-            is_inside: false,
-            iterations: 0,
-        }
-    }
-
-    fn access(&self, block: &Block) -> Access {
-        Access { owner: self.owner, addr: block.address(), len: block.bytes() }
-    }
-
-    /// Tells the contents of a block from those of others.
-    fn write(&self, block: &Block) {
-        self.owned(block, || {
-            self.device.write(self.stream, self.access(block), self.owner.into()).unwrap();
-        });
-    }
-
-    fn expect(&self, block: &Block) {
-        self.owned(block, || {
-            self.device.expect(self.stream, self.access(block), self.owner.into()).unwrap();
-        });
-    }
-
-    fn owned(&self, block: &Block, change: impl FnOnce()) {
-        let Access { owner, addr, len } = self.access(block);
-        let claim = self.device.own(self.stream, owner, addr, len).unwrap();
-        change();
-        self.device.disown(self.stream, claim).unwrap();
-    }
-
-    fn alloc(&self, bytes: Bytes, lifetime: Lifetime) -> Option<Block> {
-        match self.job.alloc(Request::new(bytes, lifetime)) {
-            Ok(block) => Some(block),
-            Err(AllocError::Busy(_) | AllocError::Device(_)) => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// Goes on by a step.
-    fn step(&mut self) -> Step {
-        let Some(kept) = self.kept else {
-            self.kept = self.alloc(self.keeps, Lifetime::Persistent);
-            let Some(kept) = self.kept else { return Step::Waits };
-            self.write(&kept);
-            return Step::On;
-        };
-        if !self.is_inside {
-            match self.job.begin(None) {
-                Ok(Begin::Started) => {}
-                // The device has refused to bring it back: it asks again.
-                Ok(Begin::Wait(_)) | Err(BeginError::Suspended) => return Step::Waits,
-                Err(error) => panic!("{error}"),
-            }
-            self.is_inside = true;
-            self.expect(&kept);
-        } else if self.inside.is_none() {
-            self.inside = self.alloc(self.takes, Lifetime::Iteration);
-            let Some(inside) = self.inside else { return Step::Waits };
-            self.write(&inside);
-            self.device.launch(self.stream, WORK, Utilisation::FULL).unwrap();
-        } else {
-            self.job.free(self.inside.take().unwrap()).unwrap();
-            self.job.end().unwrap();
-            self.is_inside = false;
-            self.iterations += 1;
-        }
-        Step::On
-    }
-}
-
 /// The jobs go on in turn, in virtual time, until each has done so many iterations.
-fn run(device: &MockDevice, pool: &Pool<Dev>, jobs: &mut [Tenant], iterations: u64) {
+fn run(device: &MockDevice, pool: &Pool<Dev>, jobs: &mut [Tenant<Dev>], iterations: u64) {
     let mut vain = 0;
     while jobs.iter().any(|job| job.iterations < iterations) {
         let moved = jobs.iter_mut().filter(|job| job.iterations < iterations * 4);
@@ -142,7 +35,7 @@ fn setup(budget: u64) -> (MockDevice, Pool<Dev>) {
     (device, Pool::new(faulty, config).unwrap())
 }
 
-fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant>) {
+fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant<Dev>>) {
     drop(jobs);
     for _ in 0..3 {
         device.run_until_idle();

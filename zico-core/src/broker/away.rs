@@ -118,4 +118,37 @@ impl<S: Store> Broker<S> {
         }
         Ok(())
     }
+
+    /// Tells the clients which of their jobs are to give way.
+    pub(super) fn call_upon(&mut self) {
+        let (called, now) = (self.ledger.called(), self.ledger.now());
+        for (job, seat) in &mut self.seats {
+            let is_called = called.binary_search(job).is_ok();
+            if is_called == seat.called.is_some() {
+                continue;
+            }
+            seat.called = is_called.then_some(now);
+            if let Some(client) = self.clients.get_mut(&seat.client) {
+                client.note_called(*job, is_called);
+            }
+        }
+    }
+
+    /// When others lose patience with the next job that should have given way.
+    pub(super) fn next_overdue(&self) -> Option<Ticks> {
+        let since = self.seats.values().filter_map(|seat| seat.called).min()?;
+        Some(since.saturating_add(self.ledger.patience()))
+    }
+
+    /// Others wait no longer for a job that should have given way and has not.
+    pub(super) fn spare_overdue(&mut self, now: Ticks) {
+        let patience = self.ledger.patience();
+        for (&job, seat) in &mut self.seats {
+            let is_overdue = |since: &Ticks| since.saturating_add(patience) <= now;
+            if seat.called.as_ref().is_some_and(is_overdue) {
+                seat.called = None;
+                self.ledger.spare(job, now);
+            }
+        }
+    }
 }

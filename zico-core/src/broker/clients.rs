@@ -1,5 +1,6 @@
 //! The clients: processes that have jobs.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Broker, Notice, Store};
@@ -22,13 +23,15 @@ impl Client {
 }
 
 /// What a client is to be told. Each thing once, however long it does not listen: it takes no more
-/// memory than there are regions.
+/// memory than there are regions and jobs.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) user: u32,
     changed: bool,
     pressure: Option<bool>,
     release: Vec<u32>,
+    /// Jobs that are to give way, or no longer.
+    called: BTreeMap<JobKey, bool>,
     /// It has been cut off, and may still run.
     is_cut_off: bool,
 }
@@ -44,6 +47,10 @@ impl State {
 
     pub(super) fn note_pressure(&mut self, pressure: bool) {
         self.pressure = Some(pressure);
+    }
+
+    pub(super) fn note_called(&mut self, job: JobKey, is_called: bool) {
+        self.called.insert(job, is_called);
     }
 
     pub(super) fn note_release(&mut self, region: u32) {
@@ -70,6 +77,8 @@ impl<S: Store> Broker<S> {
     pub fn take_notices(&mut self, client: Client) -> Vec<Notice> {
         let Some(state) = self.clients.get_mut(&client) else { return Vec::new() };
         let mut notices: Vec<Notice> = state.release.drain(..).map(Notice::Release).collect();
+        let called = core::mem::take(&mut state.called);
+        notices.extend(called.into_iter().map(|(job, gives)| Notice::GiveWay(JobId(job), gives)));
         notices.extend(state.pressure.take().map(Notice::Pressure));
         notices.extend(core::mem::take(&mut state.changed).then_some(Notice::Changed));
         notices

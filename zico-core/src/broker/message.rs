@@ -141,6 +141,8 @@ pub enum Request {
     SendAgain(Lifetime, Vec<u64>),
     /// All of the job is on the device again.
     Back,
+    /// A job that was to give way cannot: others wait for it no longer.
+    Spare,
     /// What a job that goes on at a new broker has on the host.
     Away {
         /// Regions, by the lifetime of their blocks.
@@ -237,6 +239,7 @@ impl Request {
                 | Self::Stay(..)
                 | Self::SendAgain(..)
                 | Self::Back
+                | Self::Spare
                 | Self::Away { .. }
         )
     }
@@ -344,4 +347,7 @@ pub enum Notice {
     /// The memory of a region is to go: its mappings are to be taken away and the handle dropped,
     /// which is to be [told](Request::Released).
     Release(u32),
+    /// A preemptible job is to be taken to the host as soon as it runs no iteration, or no longer:
+    /// others wait for its room. What keeps it here is to be [told](Request::Spare).
+    GiveWay(JobId, bool),
 }

@@ -71,6 +71,8 @@ struct Seat {
     is_offering: bool,
     /// Its client has told that it is mapped nowhere, or is gone.
     is_unmapped: bool,
+    /// Since when it is to give way, as its client has been told.
+    called: Option<Ticks>,
 }
 
 /// A region whose memory is to go as soon as no client has it mapped.
@@ -213,8 +215,18 @@ impl<S: Store> Broker<S> {
     /// others lose patience with a job that does nothing is seen here only, and that one which
     /// its pace has held up may go on.
     pub fn look(&mut self, now: Ticks) {
+        self.spare_overdue(now);
         self.ledger.look(now);
         self.pump();
+    }
+
+    /// When to [look](Self::look) next if nothing else happens: a turn is over for which somebody
+    /// waits, a pace lets its job go on, or a job that should have given way is waited for no
+    /// longer.
+    #[must_use]
+    pub fn look_at(&self) -> Option<Ticks> {
+        let of_ledger = [self.ledger.rests_until(), self.ledger.turns_at()];
+        of_ledger.into_iter().chain([self.next_overdue()]).flatten().min()
     }
 
     /// Whether some job waits, to start or for memory.
@@ -227,6 +239,7 @@ impl<S: Store> Broker<S> {
     fn pump(&mut self) {
         self.clear_departed();
         self.shrink();
+        self.call_upon();
         if self.ledger.take_wake() {
             self.clients.values_mut().for_each(clients::State::note_change);
         }

@@ -112,8 +112,15 @@ impl<S: Store> Broker<S> {
             return Ok(refused);
         }
         let fences = VecDeque::new();
-        let seat =
-            Seat { client, order: None, fences, last: 0, is_offering: false, is_unmapped: false };
+        let seat = Seat {
+            client,
+            order: None,
+            fences,
+            last: 0,
+            is_offering: false,
+            is_unmapped: false,
+            called: None,
+        };
         self.seats.insert(key, seat);
         Ok(Reply::Joined(JobId(key)))
     }
@@ -201,6 +208,7 @@ impl<S: Store> Broker<S> {
             Request::Stay(lifetime, pages) => self.stay(job, lifetime, &pages, now)?,
             Request::SendAgain(lifetime, pages) => self.send_again(job, lifetime, &pages, now)?,
             Request::Back => ledger.is_back(job, now),
+            Request::Spare => ledger.spare(job, now),
             Request::Away { regions, goes } => self.adopt_away(job, &regions, goes)?,
             Request::Leave => {
                 self.check_settled(job)?;

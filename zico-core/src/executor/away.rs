@@ -106,4 +106,33 @@ impl<D: Device> Shared<D> {
             }
         }
     }
+
+    /// The jobs that are to be taken to the host now.
+    pub(super) fn called(&self) -> Vec<JobKey> {
+        match &self.books {
+            Books::Own(ledger) => ledger.lock().called(),
+            Books::Remote(remote) => remote.called(),
+        }
+    }
+
+    /// One of them has gone, or has been there already.
+    pub(super) fn has_given_way(&self, job: JobKey) {
+        if let Some(remote) = self.remote() {
+            remote.note_called(job, false);
+        }
+    }
+
+    /// One of them cannot go: it is not called upon again for a while.
+    pub(super) fn spare(&self, job: JobKey) {
+        match &self.books {
+            Books::Own(_) => {
+                let now = self.device.now();
+                self.ledger(|ledger| ledger.spare(job, now));
+            }
+            Books::Remote(remote) => {
+                remote.note_called(job, false);
+                remote.note(job, Request::Spare);
+            }
+        }
+    }
 }

@@ -115,6 +115,7 @@ impl<D: Device> Shared<D> {
         first(None, self.free_used_host());
         if let Some(remote) = self.remote() {
             first(None, self.clear_up_left(remote));
+            self.preempt();
             return result;
         }
         first(None, self.clear_up());

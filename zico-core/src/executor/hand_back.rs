@@ -29,6 +29,10 @@ impl<D: Device> Shared<D> {
                     let _ = self.reclaim(None);
                 }
             }
+            Notice::GiveWay(job, gives_way) => {
+                remote.note_called(job.0, gives_way);
+                self.changed();
+            }
             Notice::Release(region) => {
                 remote.note_release(region);
                 let _ = self.release_regions(remote);

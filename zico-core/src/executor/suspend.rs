@@ -63,20 +63,20 @@ impl<D: Device> Shared<D> {
     /// Takes those to the host that are to give way. One that cannot go is not tried again for a
     /// while, and others wait for it no longer; one that another thread is at is looked at again.
     pub(crate) fn preempt(&self) {
-        let called = self.quietly(|ledger| ledger.called()).unwrap_or_default();
-        for job in called {
+        for job in self.called() {
             let heap = self.handles.lock().heap(job);
-            let Some((stream, heap)) = heap else { continue };
-            self.unpark(job, stream, &heap, true);
-            let refused = self.suspend(job, stream, &heap).err();
-            let stays = |error: &SuspendError<D::Error>| match error {
-                SuspendError::Busy | SuspendError::Suspended | SuspendError::InIteration => false,
-                SuspendError::Device(error) => error.class() != Class::Transient,
-                _ => true,
+            let Some((stream, heap)) = heap else {
+                self.has_given_way(job);
+                continue;
             };
-            if refused.as_ref().is_some_and(stays) {
-                let now = self.device.now();
-                self.ledger(|ledger| ledger.spare(job, now));
+            self.unpark(job, stream, &heap, true);
+            match self.suspend(job, stream, &heap) {
+                Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
+                // It is tried again. Another thread may be about to leave an iteration that has
+                // ended in the books.
+                Err(SuspendError::Busy | SuspendError::InIteration | SuspendError::Broker(_)) => {}
+                Err(SuspendError::Device(error)) if error.class() == Class::Transient => {}
+                Err(_) => self.spare(job),
             }
         }
     }

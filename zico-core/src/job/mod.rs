@@ -90,7 +90,8 @@ impl<D: Device> Job<D> {
                     Ok(Resume::Done) => self.try_to_begin(shape),
                     Ok(Resume::Wait) => Ok(Begin::Wait(None)),
                     Err(ResumeError::Left) => Err(BeginError::Left),
-                    Err(_) => Err(BeginError::Suspended),
+                    Err(ResumeError::Broker(error)) => Err(BeginError::Broker(error)),
+                    Err(ResumeError::Device(_)) => Err(BeginError::Suspended),
                 };
             }
             _ => {}

@@ -65,6 +65,16 @@ impl Ledger {
         self.admit();
     }
 
+    /// The device's clock when the books were changed last.
+    pub(crate) const fn now(&self) -> Ticks {
+        self.now
+    }
+
+    /// How long others wait for a job that does nothing.
+    pub(crate) const fn patience(&self) -> Ticks {
+        self.patience
+    }
+
     /// When the next turn is over that somebody waits for.
     pub(crate) const fn turns_at(&self) -> Option<Ticks> {
         self.turns_at

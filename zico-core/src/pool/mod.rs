@@ -117,7 +117,7 @@ impl<D: Device> Pool<D> {
         let (shared, config) = (&self.shared, job.into());
         let terms = Terms::new(&config, shared.region)?;
         let preemptible = config.slice.is_some();
-        if preemptible && (shared.remote().is_some() || shared.device.host().is_none()) {
+        if preemptible && shared.device.host().is_none() {
             return Err(JoinError::NotPreemptible);
         }
         // A stream that takes no event would hold up what the job gives up for ever.

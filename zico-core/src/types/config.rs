@@ -31,8 +31,6 @@ pub struct JobConfig {
     pub(crate) cap: Option<Bytes>,
     pub(crate) declared: Option<Bytes>,
     pub(crate) unplanned: bool,
-    /// No broker is asked for it.
-    #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) slice: Option<Ticks>,
 }
 

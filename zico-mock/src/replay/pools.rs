@@ -107,12 +107,14 @@ impl Pools {
 
     /// When to poll next if nothing else happens.
     pub(super) fn poll_at(&self) -> Option<Ticks> {
-        self.all.iter().filter_map(Pool::poll_at).min()
+        let broker = self.broker.as_ref().and_then(|(broker, _)| broker.look_at());
+        self.all.iter().filter_map(Pool::poll_at).chain(broker).min()
     }
 
     pub(super) fn poll(&self) -> Result<(), MockError> {
-        self.all.iter().try_for_each(Pool::poll)?;
         self.broker.iter().for_each(|(broker, _)| broker.look());
+        self.serve();
+        self.all.iter().try_for_each(Pool::poll)?;
         self.serve();
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How long a call waits for another broker in the place of one that has gone.
@@ -20,11 +21,19 @@ struct State {
     notices: Option<OwnedFd>,
     /// There will be none any more.
     is_over: bool,
+    /// Who makes them, and so cannot wait for one.
+    hearer: Option<ThreadId>,
 }
 
 impl Connections {
     pub(super) fn count(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// This thread is the one that makes them.
+    pub(super) fn are_made_here(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.hearer = Some(std::thread::current().id());
     }
 
     /// There is a new one, whose notices come on this socket.
@@ -46,11 +55,13 @@ impl Connections {
         self.changed.notify_all();
     }
 
-    /// Waits until there have been more than so many. Whether there have.
+    /// Waits until there have been more than so many. Whether there have. The thread that makes them
+    /// does not wait.
     pub(super) fn wait_beyond(&self, seen: u64) -> bool {
         let until = Instant::now() + PATIENCE;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.count == seen && !state.is_over {
+        let makes_them = state.hearer == Some(std::thread::current().id());
+        while state.count == seen && !state.is_over && !makes_them {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return false;

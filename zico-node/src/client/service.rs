@@ -36,6 +36,7 @@ pub(super) fn start<D: Device + 'static>(
 ) -> Result<(), Errno> {
     let body = move || {
         let mut notices = Some(notices);
+        connections.are_made_here();
         // The pool is kept only while it is needed: this thread must not be the last to have it for
         // long.
         while let Some(socket) = notices.take() {

@@ -111,4 +111,19 @@ impl<D: Device> Remote<D> {
             self.tell(job, Request::SendAgain(zone.lifetime(), pages.to_vec()));
         });
     }
+
+    /// A job is to give way, or no longer.
+    pub(in crate::executor) fn note_called(&self, job: JobKey, gives_way: bool) {
+        let mut called = self.called.lock();
+        if gives_way {
+            called.insert(job)
+        } else {
+            called.remove(&job)
+        };
+    }
+
+    /// Those that are to give way.
+    pub(in crate::executor) fn called(&self) -> Vec<JobKey> {
+        self.called.lock().iter().copied().collect()
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Remote<D: Device> {
     release: Mutex<BTreeSet<u32>>,
     /// Not zero while somebody waits, in whatever process.
     pressure: AtomicU32,
+    /// Jobs that are to give way.
+    called: Mutex<BTreeSet<JobKey>>,
 }
 
 /// Why a lease was not granted.
@@ -54,6 +56,7 @@ impl<D: Device> Remote<D> {
             connection: AtomicU32::new(0),
             release: Mutex::new(BTreeSet::new()),
             pressure: AtomicU32::new(0),
+            called: Mutex::new(BTreeSet::new()),
         }
     }
 

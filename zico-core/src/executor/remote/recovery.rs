@@ -22,6 +22,8 @@ impl<D: Device> Remote<D> {
         let jobs = {
             let mut seats = self.jobs.lock();
             self.connection.fetch_add(1, Ordering::AcqRel);
+            // The new one calls upon them anew.
+            self.called.lock().clear();
             let offer = |(&job, seat): (&JobKey, &mut Seat)| {
                 (
                     job,

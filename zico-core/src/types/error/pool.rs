@@ -133,7 +133,7 @@ pub enum JoinError<E> {
         budget: Bytes,
     },
     /// The job is [preemptible](crate::JobConfig::preemptible), and the device has no
-    /// [host tier](crate::HostTier), or the pool's books are at a broker.
+    /// [host tier](crate::HostTier).
     NotPreemptible,
     /// The device refused.
     Device(E),
@@ -151,10 +151,9 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
                 f,
                 "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
             ),
-            Self::NotPreemptible => f.write_str(
-                "no job is preemptible here: its memory cannot be taken to the host, or a broker \
-                 keeps the books",
-            ),
+            Self::NotPreemptible => {
+                f.write_str("no job is preemptible here: its memory cannot be taken to the host")
+            }
             Self::Device(error) => write!(f, "the device refused: {error}"),
             Self::Broker(error) => error.fmt(f),
         }
