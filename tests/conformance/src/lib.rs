@@ -9,6 +9,7 @@ mod host;
 mod memory;
 mod streams;
 
+use core::cell::Cell;
 use core::fmt;
 use std::time::Duration;
 
@@ -108,6 +109,24 @@ impl Workload for HostDevice {
     fn finish(&self) {
         self.synchronize();
     }
+
+    fn fill(&self, _stream: HostStream, at: Addr, len: Bytes, seed: u32) {
+        must(HostDevice::fill(self, at, len, seed.into()), "a pattern");
+    }
+
+    fn check(&self, _stream: HostStream, at: Addr, len: Bytes, seed: u32) {
+        let wrong = u64::from(!must(self.verify(at, len, seed.into()), "a look at a pattern"));
+        WRONG.set(WRONG.get() + wrong);
+    }
+
+    fn wrong(&self) -> u64 {
+        WRONG.take()
+    }
+}
+
+thread_local! {
+    /// How much of host memory was not as it had to be. A check is made by one thread.
+    static WRONG: Cell<u64> = const { Cell::new(0) };
 }
 
 impl<D: Workload> Workload for Faulty<D> {

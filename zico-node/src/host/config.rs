@@ -13,13 +13,14 @@ const GRANULARITY: Bytes = Bytes::kib(64);
 pub struct HostConfig {
     granularity: Option<Bytes>,
     capacity: Option<Bytes>,
+    host: Option<Bytes>,
 }
 
 impl HostConfig {
     /// All of the machine's memory in units of 64 KiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { granularity: None, capacity: None }
+        Self { granularity: None, capacity: None, host: None }
     }
 
     /// Another unit of memory: a power of two, at least the kernel's page.
@@ -37,9 +38,21 @@ impl HostConfig {
         self
     }
 
+    /// How much memory the host tier has at most. Without it as much as the machine lets it have.
+    #[must_use]
+    pub const fn host(mut self, host: Bytes) -> Self {
+        self.host = Some(host);
+        self
+    }
+
     /// The unit of memory.
     pub(super) fn unit(self) -> Bytes {
         self.granularity.unwrap_or(GRANULARITY)
+    }
+
+    /// The most memory of the host tier.
+    pub(super) fn tier(self) -> Bytes {
+        self.host.unwrap_or(Bytes::MAX)
     }
 
     /// The capacity, not rounded.

@@ -1,18 +1,19 @@
 //! The device: [`Device`] and [`Share`] on files in memory.
 
 use std::fmt;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use zico_core::{Addr, Bytes, Caps, Device, Passed, Refused, Ticks};
+use zico_core::{Addr, Bytes, Caps, Device, Host, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
 use super::config::HostConfig;
 use super::error::HostError;
 use super::registry::{Backing, Place, Registry};
+use super::tier::Tier;
 use super::{addresses, pieces};
 
 /// A device whose memory is the machine's own. Clones are handles on the same one. See the
@@ -30,6 +31,7 @@ struct Inner {
     caps: Caps,
     started: Instant,
     registry: Mutex<Registry>,
+    tier: Tier,
     /// When each stream's work is done.
     streams: Mutex<Vec<Ticks>>,
 }
@@ -46,7 +48,7 @@ pub struct HostRange {
 pub struct HostMemory {
     device: u64,
     key: u64,
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
 }
 
 impl AsFd for HostMemory {
@@ -93,6 +95,7 @@ impl HostDevice {
             caps: Caps::new(granularity, whole),
             started: Instant::now(),
             registry: Mutex::new(Registry::new(granularity, whole)),
+            tier: Tier::new(config.tier()),
             streams: Mutex::new(vec![Ticks::ZERO]),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -143,6 +146,31 @@ impl HostDevice {
         self.inner.registry()
     }
 
+    /// The books of the host tier.
+    pub(super) fn tier(&self) -> &Tier {
+        &self.inner.tier
+    }
+
+    /// What lies in a part of a range, all of which is mapped: files, offsets in them, and lengths.
+    pub(super) fn files(
+        &self,
+        range: &HostRange,
+        at: Bytes,
+        len: Bytes,
+    ) -> Result<Vec<(Arc<OwnedFd>, u64, u64)>, HostError> {
+        self.same(range.device, "range")?;
+        let registry = self.inner.registry();
+        let place = registry.place(range.base, at, len)?;
+        registry.check_mapped(place.start, place.len)?;
+        let files = registry.files(place).into_iter();
+        Ok(files.map(|(_, len, file, offset)| (file.clone(), offset, len)).collect())
+    }
+
+    /// Whether a stream is this device's.
+    pub(super) fn check_stream(&self, stream: HostStream) -> Result<(), HostError> {
+        self.with(stream, |_| ())
+    }
+
     fn with<T>(
         &self,
         stream: HostStream,
@@ -158,7 +186,8 @@ impl HostDevice {
     }
 
     fn enter(&self, file: OwnedFd, len: Bytes, own: bool) -> HostMemory {
-        let key = self.inner.registry().add_memory(len, own, file.as_raw_fd());
+        let file = Arc::new(file);
+        let key = self.inner.registry().add_memory(len, own, file.clone());
         HostMemory { device: self.inner.id, key, file }
     }
 }
@@ -314,6 +343,10 @@ impl Device for HostDevice {
     fn order_after(&self, stream: HostStream, event: &HostEvent) -> Result<(), HostError> {
         self.same(event.device, "event")?;
         self.with(stream, |done| *done = (*done).max(event.at))
+    }
+
+    fn host(&self) -> Option<Host<'_, Self>> {
+        Some(self)
     }
 }
 

@@ -36,6 +36,16 @@ pub enum HostError {
         /// The capacity.
         capacity: Bytes,
     },
+    /// More host memory than the tier has left.
+    #[error("{asked} of host memory are more than is left: {used} of {capacity} are in use")]
+    HostExceeded {
+        /// The bytes asked for.
+        asked: Bytes,
+        /// The bytes that have been allocated and not freed.
+        used: Bytes,
+        /// What the tier has in all.
+        capacity: Bytes,
+    },
     /// The process may open no more descriptors.
     #[error(
         "no descriptor is free for a piece of memory: the process may have {limit} (ulimit -n)"
@@ -158,6 +168,7 @@ impl DeviceError for HostError {
     fn class(&self) -> Class {
         match self {
             Self::CapacityExceeded { .. }
+            | Self::HostExceeded { .. }
             | Self::TooManyDescriptors { .. }
             | Self::TooManyMappings { .. } => Class::OutOfMemory,
             Self::Kernel { error, .. } => class_of(*error),

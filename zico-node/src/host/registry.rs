@@ -4,7 +4,8 @@
 //! contract of [`Device`](zico_core::Device): it maps over mappings, for example.
 
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use zico_core::{Addr, Bytes};
 
@@ -25,14 +26,14 @@ pub(super) struct Registry {
     next: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Memory {
     len: u64,
     /// How many of the mappings are of it.
     mappings: u32,
     /// Its bytes count as used.
     own: bool,
-    file: RawFd,
+    file: Arc<OwnedFd>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +127,7 @@ impl Registry {
     }
 
     /// Enters a piece of memory and returns its number.
-    pub(super) fn add_memory(&mut self, len: Bytes, own: bool, file: RawFd) -> u64 {
+    pub(super) fn add_memory(&mut self, len: Bytes, own: bool, file: Arc<OwnedFd>) -> u64 {
         self.next += 1;
         self.memories.insert(self.next, Memory { len: len.value(), mappings: 0, own, file });
         self.next
@@ -142,7 +143,7 @@ impl Registry {
 
     /// Strikes out memory that is mapped nowhere.
     pub(super) fn remove_memory(&mut self, key: u64) -> Result<(), HostError> {
-        let Memory { len, mappings, own, .. } = *self.memory(key)?;
+        let &Memory { len, mappings, own, .. } = self.memory(key)?;
         if mappings > 0 {
             return Err(HostError::MemoryInUse { mappings });
         }
@@ -174,16 +175,25 @@ impl Registry {
 
     /// What is mapped in a place: from where to where, and the file and the offset in it.
     pub(super) fn backing(&self, place: Place) -> Vec<Backing> {
+        let backing = |(at, len, file, offset): (u64, u64, &Arc<OwnedFd>, u64)| Backing {
+            at: Addr::new(at),
+            len: Bytes::new(len),
+            file: file.as_raw_fd(),
+            offset: Bytes::new(offset),
+        };
+        self.files(place).into_iter().map(backing).collect()
+    }
+
+    /// The same, with the files themselves: first addresses, lengths, files and offsets in them.
+    pub(super) fn files(&self, place: Place) -> Vec<(u64, u64, &Arc<OwnedFd>, u64)> {
         let mut found = Vec::new();
         let mut before = self.mappings.range(..=place.start).next_back().map(|(start, _)| *start);
         let first = before.take().unwrap_or(place.start);
         for (&start, mapping) in self.mappings.range(first..place.end()) {
             let from = start.max(place.start);
             let to = start.saturating_add(mapping.len).min(place.end());
-            let file = self.memories.get(&mapping.memory).map(|memory| memory.file);
-            if let (true, Some(file)) = (from < to, file) {
-                let (at, len) = (Addr::new(from), Bytes::new(to - from));
-                found.push(Backing { at, len, file, offset: Bytes::new(from - start) });
+            if let (true, Some(memory)) = (from < to, self.memories.get(&mapping.memory)) {
+                found.push((from, to - from, &memory.file, from - start));
             }
         }
         found
@@ -267,12 +277,16 @@ mod tests {
 
     const UNIT: u64 = 4096;
 
+    fn file() -> Arc<OwnedFd> {
+        Arc::new(rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap())
+    }
+
     /// A range of eight units, and memory of two.
     fn registry() -> (Registry, u64, u64) {
         let mut registry = Registry::new(Bytes::new(UNIT), Bytes::new(8 * UNIT));
         let base = 16 * UNIT;
         registry.add_range(base, 8 * UNIT);
-        let memory = registry.add_memory(Bytes::new(2 * UNIT), true, 9);
+        let memory = registry.add_memory(Bytes::new(2 * UNIT), true, file());
         (registry, base, memory)
     }
 
@@ -331,7 +345,7 @@ mod tests {
         registry.take(all).unwrap();
         let refused = HostError::CapacityExceeded { asked: all, used: all, capacity: all };
         assert_eq!(registry.take(all), Err(refused));
-        let imported = registry.add_memory(all, false, 9);
+        let imported = registry.add_memory(all, false, file());
         registry.remove_memory(imported).unwrap();
         assert!(registry.take(Bytes::new(1)).is_err());
         registry.remove_memory(memory).unwrap();
