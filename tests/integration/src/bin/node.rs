@@ -9,6 +9,8 @@
 //!      [--die-at MESSAGE]                    it kills itself before it sends this message
 //!      [--hold MILLISECONDS]                 each iteration keeps its peak for so long
 //!      [--expect clear]                      what it gets first nobody has written to
+//!      [--keep KIB]                          it keeps so much more
+//!      [--slice MILLISECONDS]                it is preemptible: uses its blocks in iterations only
 //! ```
 //!
 //! A job prints a line when it has joined, one for each iteration, and at the end how many messages
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use zico_core::{AllocError, Block, Bytes, Job, Lifetime, PoolConfig, Request};
+use zico_core::{AllocError, Block, Bytes, Job, JobConfig, Lifetime, PoolConfig, Request, Ticks};
 use zico_node::host::{HostConfig, HostDevice};
 use zico_node::wire::Up;
 use zico_node::{Client, Observer, Server, ServerConfig};
@@ -149,9 +151,19 @@ impl Trainer {
         self.job.free(block).map_err(|error| error.to_string().into())
     }
 
+    /// What it keeps from one iteration to the next.
+    fn keep(&mut self, more: u64) -> Result<Vec<Held>, Box<dyn Error>> {
+        let mut kept = Vec::new();
+        for kib in [100, 30, more].into_iter().filter(|&kib| kib > 0) {
+            kept.push(self.alloc(Bytes::kib(kib), Lifetime::Persistent)?);
+        }
+        Ok(kept)
+    }
+
     /// Whether it has come to its end: not if there was no memory for it.
     fn iteration(&mut self, kept: &[Held], hold: Duration) -> Result<bool, Box<dyn Error>> {
         self.job.begin_blocking(None, LOOK)?;
+        kept.iter().try_for_each(|block| self.check(block))?;
         let (mut held, mut is_whole) = (Vec::new(), true);
         for step in 1..=12 {
             // The same sizes each time, as training has them.
@@ -167,8 +179,8 @@ impl Trainer {
         for block in held.iter().rev() {
             self.free(block)?;
         }
-        self.job.end()?;
         kept.iter().try_for_each(|block| self.check(block))?;
+        self.job.end()?;
         Ok(is_whole)
     }
 }
@@ -190,10 +202,13 @@ fn train(
     options: &[&str],
 ) -> Result<(), Box<dyn Error>> {
     let (mut die_at, mut hold, mut expects_clear) = (u64::MAX, Duration::ZERO, false);
+    let (mut keep, mut slice) = (0, None);
     for pair in options.chunks(2) {
         match *pair {
             ["--die-at", message] => die_at = message.parse()?,
             ["--expect", "clear"] => expects_clear = true,
+            ["--keep", kib] => keep = kib.parse()?,
+            ["--slice", milliseconds] => slice = Some(Ticks::millis(milliseconds.parse()?)),
             ["--hold", milliseconds] => hold = Duration::from_millis(milliseconds.parse()?),
             _ => return Err(format!("unknown option {pair:?}").into()),
         }
@@ -213,19 +228,28 @@ fn train(
                 );
             }
         })?;
-    let job = pool.join(name, device.add_stream())?;
+    let config = JobConfig::new(name);
+    let config = slice.map_or(config.clone(), |slice| config.preemptible(slice));
+    let job = pool.join(config, device.add_stream())?;
     println!("joined");
     let mut trainer = Trainer { job, device, rng: Rng::with_seed(seed.parse()?) };
     if expects_clear {
         trainer.expect_clear()?;
     }
-    let kept = vec![
-        trainer.alloc(Bytes::kib(100), Lifetime::Persistent)?,
-        trainer.alloc(Bytes::kib(30), Lifetime::Persistent)?,
-    ];
+    // One that is preemptible may be on the host between its iterations.
+    if slice.is_some() {
+        trainer.job.begin_blocking(None, LOOK)?;
+    }
+    let kept = trainer.keep(keep)?;
+    if slice.is_some() {
+        trainer.job.end()?;
+    }
     for number in 0..iterations.parse::<u64>()? {
         while !trainer.iteration(&kept, hold)? {}
         println!("iteration {number}");
+    }
+    if slice.is_some() {
+        trainer.job.begin_blocking(None, LOOK)?;
     }
     kept.iter().try_for_each(|block| trainer.free(block))?;
     drop(trainer);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use zico_core::Snapshot;
+use zico_core::{Activity, JobSnapshot, Snapshot};
 use zico_node::Observer;
 
 const NODE: &str = env!("CARGO_BIN_EXE_node");

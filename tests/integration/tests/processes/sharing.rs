@@ -82,6 +82,32 @@ fn storm(broker: &Broker, jobs: u64, time: Duration) -> (u32, u32) {
     (ended, killed)
 }
 
+/// Jobs that keep more than the budget in all take turns. One that is killed, wherever it is, is in
+/// nobody's way.
+#[test]
+fn processes_that_keep_more_than_the_budget_take_turns() {
+    // Each keeps 32 regions more.
+    let each = ["--keep", "2048", "--slice", "20", "--hold", "1"];
+    let broker = Broker::new("turns", 2 * (KEPT + 32) + PEAK);
+    let mut trainers: Vec<Trainer> =
+        (0..4).map(|job| broker.train(&format!("job-{job}"), 60, &each)).collect();
+    let mut killed = broker.train("killed", u32::MAX, &each);
+    killed.until("iteration 3");
+    let is_away = |job: &JobSnapshot| job.activity == Activity::Suspended;
+    let began = Instant::now();
+    while !broker.books().jobs.iter().any(is_away) {
+        assert!(began.elapsed() < Duration::from_secs(10), "{}", broker.books());
+    }
+    drop(killed);
+    let mut most = 0;
+    for trainer in trainers.drain(..) {
+        most = most.max(broker.held_by_the_kernel());
+        trainer.finish();
+    }
+    assert!(most <= broker.budget * REGION, "{most} of {} regions", broker.budget);
+    broker.until_all_is_back();
+}
+
 #[test]
 fn a_process_that_is_stopped_keeps_what_it_has_and_goes_on() {
     let broker = Broker::new("stops", PEAK + KEPT + 4);
