@@ -5,9 +5,20 @@ use super::*;
 /// The broker is killed again and again, and started anew: jobs go on with what they hold.
 #[test]
 fn jobs_go_on_when_the_broker_is_killed_and_started_anew() {
-    let mut broker = Broker::new("restarts", PEAK + 2 * KEPT + 12);
+    goes_on_without_a_broker("restarts", PEAK + 2 * KEPT + 12, &["--hold", "1"]);
+}
+
+/// Jobs that keep more than the budget in all: some are on the host meanwhile, or on their way.
+#[test]
+fn jobs_take_turns_though_the_broker_is_killed_and_started_anew() {
+    let each = ["--keep", "2048", "--slice", "10", "--hold", "1"];
+    goes_on_without_a_broker("turns-restart", 2 * (KEPT + 32) + PEAK, &each);
+}
+
+fn goes_on_without_a_broker(name: &str, budget: u64, options: &[&str]) {
+    let mut broker = Broker::new(name, budget);
     let trainers: Vec<Trainer> =
-        ["a", "b", "c"].into_iter().map(|name| broker.train(name, 150, &["--hold", "1"])).collect();
+        ["a", "b", "c"].into_iter().map(|name| broker.train(name, 150, options)).collect();
     let kills = if is_long() { 100 } else { 10 };
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(fastrand::u64(10..60)));
