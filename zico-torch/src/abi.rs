@@ -222,6 +222,37 @@ pub extern "C" fn zico_mark(job: JobHandle) -> Status {
     })
 }
 
+/// Takes all that a job has to memory of the host, and gives its room on the device to others until
+/// `zico_resume`. Waits until the device has made the copies. An iteration that runs ends, and the next one is due. Blocks keep their addresses
+/// and their contents; between the two calls nothing may touch them, neither this process nor work
+/// on any stream, and nothing can be allocated. They can be freed. All work that uses them has been
+/// enqueued on streams that zico knows of, or is done. `bytes` gets what has gone; it may be null.
+///
+/// The job has a return ticket: nobody can take its room for good. Where it could not come back, it
+/// does not go, and the status is ZICO_OUT_OF_MEMORY.
+///
+/// # Safety
+/// `bytes` is null or points to a number that may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_suspend(job: JobHandle, bytes: *mut u64) -> Status {
+    call(|| {
+        let gone = jobs().find(job)?.suspend()?;
+        if bytes.is_null() {
+            return Ok(());
+        }
+        // SAFETY: not null, so the caller's.
+        unsafe { give(bytes, gone.value()) }
+    })
+}
+
+/// Brings a suspended job back: all its memory, at its addresses, as it was. Waits until there is
+/// room for it. Work that is enqueued on the job's stream from then on finds it; other streams have
+/// to be ordered after that. A job that is not suspended is back already.
+#[unsafe(no_mangle)]
+pub extern "C" fn zico_resume(job: JobHandle) -> Status {
+    call(|| jobs().find(job)?.resume())
+}
+
 /// Allocates `bytes` bytes, aligned to 512, to be used on `stream`, and waits until they can be
 /// had. No bytes are a null pointer. A block on a stream other than the job's own is ready on that
 /// stream after what is enqueued on the job's stream now.

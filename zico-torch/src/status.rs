@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use zico_core::{
     AllocError, BeginError, BrokerError, BudgetError, Class, DeviceError, FreeError, JoinError,
-    NotRunning, PoolError, UseError,
+    NotRunning, PoolError, ResumeError, SuspendError, UseError,
 };
 use zico_cuda::CudaError;
 use zico_node::host::HostError;
@@ -164,6 +164,22 @@ failure! {
     [E] UseError<E> => |error| match &error {
         UseError::Block(_) => Status::ZicoNotLive,
         UseError::Device(error) => of_class(error.class()),
+        _ => Status::ZicoInvalid,
+    };
+    [E] SuspendError<E> => |error| match &error {
+        SuspendError::InIteration | SuspendError::Suspended => Status::ZicoNotNow,
+        SuspendError::Busy => Status::ZicoBusy,
+        SuspendError::NoTicket(_) => Status::ZicoOutOfMemory,
+        SuspendError::Unsupported => Status::ZicoUnsupported,
+        SuspendError::Left => Status::ZicoBadHandle,
+        SuspendError::Device(error) => of_class(error.class()),
+        SuspendError::Broker(error) => of_broker(error),
+        _ => Status::ZicoInvalid,
+    };
+    [E] ResumeError<E> => |error| match &error {
+        ResumeError::Left => Status::ZicoBadHandle,
+        ResumeError::Device(error) => of_class(error.class()),
+        ResumeError::Broker(error) => of_broker(error),
         _ => Status::ZicoInvalid,
     };
     [] BudgetError => |error| Status::ZicoInvalid;

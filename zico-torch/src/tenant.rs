@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use zico_core::{
     AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, Pool, PoolConfig,
-    Request, Stats,
+    Request, Stats, SuspendError,
 };
 
 use zico_node::host::Backing;
@@ -25,6 +25,9 @@ use crate::streams::{Adopt, RawStream};
 
 /// How often one that waits looks at what the device has passed.
 const LOOK: Duration = Duration::from_micros(500);
+
+/// How long a suspension waits for another thread of the job that is at its memory.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A pool of any device.
 pub(crate) trait Opened: Send + Sync {
@@ -44,6 +47,10 @@ pub(crate) trait Tenant: Send + Sync {
     fn free(&self, block: Block) -> Result<(), Failure>;
     fn record_use(&self, block: Block, stream: RawStream) -> Result<(), Failure>;
     fn stats(&self) -> (Stats, Counts);
+    /// Goes to the host with all it has, how much that is; an iteration that runs ends.
+    fn suspend(&self) -> Result<Bytes, Failure>;
+    /// Comes back, as soon as there is room.
+    fn resume(&self) -> Result<(), Failure>;
     /// Counts the most that was allocated and so on anew.
     fn reset_peaks(&self);
     /// Gives what is nobody's back to the device.
@@ -177,6 +184,19 @@ impl<D: Adopt> Seat<D> {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// Ends the iteration that runs, if any does: the next one is due. The turn is held.
+    fn end_if_inside(&self) {
+        if !self.is(Phase::Inside) {
+            return;
+        }
+        // It fails only if none runs.
+        let _ = self.job.end();
+        if let Some(recorder) = self.recorder() {
+            recorder.end();
+        }
+        self.enter(Phase::Due);
+    }
+
     /// Begins an iteration; the turn is held.
     fn start(&self, wait: bool) -> Result<(), Failure> {
         let started = match self.job.begin(None)? {
@@ -240,14 +260,29 @@ impl<D: Adopt> Tenant for Seat<D> {
 
     fn mark(&self) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is(Phase::Inside) {
-            // It fails only if none runs.
-            let _ = self.job.end();
-            if let Some(recorder) = self.recorder() {
-                recorder.end();
-            }
-        }
+        self.end_if_inside();
         self.enter(Phase::Due);
+    }
+
+    fn suspend(&self) -> Result<Bytes, Failure> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_if_inside();
+        let until = Instant::now() + PATIENCE;
+        let gone = loop {
+            match self.job.suspend() {
+                Err(SuspendError::Busy) if Instant::now() < until => std::thread::sleep(LOOK),
+                done => break done?,
+            }
+        };
+        // Others have the room when the device has made the copies.
+        while self.pool.poll().is_ok() && !self.job.held().total().is_zero() {
+            std::thread::sleep(LOOK);
+        }
+        Ok(gone)
+    }
+
+    fn resume(&self) -> Result<(), Failure> {
+        Ok(self.job.resume_blocking(LOOK)?)
     }
 
     fn alloc(&self, bytes: Bytes, stream: RawStream, wait: bool) -> Result<Block, Failure> {

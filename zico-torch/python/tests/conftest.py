@@ -42,6 +42,7 @@ def start(*command: object, **environment: object) -> subprocess.Popen[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ZICO_")}
     return subprocess.Popen(
         [str(word) for word in command],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -82,6 +82,24 @@ class Job:
         finally:
             self.end()
 
+    def suspend(self) -> int:
+        """Takes all that the job has to memory of the host, and gives its room on the device to others until `resume`.
+
+        The job can always come back: where it could not, it does not go. Blocks keep their addresses; until then nothing
+        may touch them, and nothing can be allocated. Tensors are suspended by `zico.torch.suspended`.
+
+        Returns:
+            How many bytes have gone.
+
+        Raises:
+            ZicoError: if it is suspended already, others keep what it would need to come back, or the host has no room.
+        """
+        return native().made("zico_suspend", self._handle)
+
+    def resume(self) -> None:
+        """Brings a suspended job back as it was. Waits until there is room; other threads of Python run meanwhile."""
+        native().call("zico_resume", self._handle)
+
     def record(self, path: str | os.PathLike[str], name: str = "job") -> None:
         """Records what the job does with memory from now on in a file, as a trace that the program ``zico`` reads."""
         native().call("zico_record", self._handle, os.fsencode(path), name.encode())

@@ -75,6 +75,8 @@ _CALLS = {
     "zico_begin": (c_uint64,),
     "zico_end": (c_uint64,),
     "zico_mark": (c_uint64,),
+    "zico_suspend": (c_uint64, ctypes.POINTER(c_uint64)),
+    "zico_resume": (c_uint64,),
     "zico_job_stats": (c_uint64, ctypes.POINTER(JobStats)),
     "zico_reset_peaks": (c_uint64,),
     "zico_record": (c_uint64, c_char_p, c_char_p),

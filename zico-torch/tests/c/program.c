@@ -145,6 +145,36 @@ static void marks(void) {
   OK(zico_close(pool));
 }
 
+/* A job goes to the host, another one has its room, and it comes back as it was. */
+static void goes_and_comes_back(void) {
+  ZicoPool pool = open_pool(16 * MIB);
+  ZicoJob job = join(pool, "away"), other = join(pool, "here");
+  unsigned char *kept = NULL;
+  void *more = NULL;
+  uint64_t gone = 0;
+  OK(zico_alloc(job, 12 * MIB, NULL, (void **)&kept));
+  memset(kept, 7, 12 * MIB);
+  OK(zico_suspend(job, &gone));
+  EXPECT(gone == 12 * MIB);
+  EXPECT(zico_suspend(job, NULL) == ZICO_NOT_NOW);
+  EXPECT(zico_alloc(job, MIB, NULL, &more) == ZICO_NOT_NOW);
+  OK(zico_begin(other));
+  OK(zico_alloc(other, 14 * MIB, NULL, &more));
+  memset(more, 8, 14 * MIB);
+  OK(zico_dealloc(more));
+  OK(zico_end(other));
+  OK(zico_resume(job));
+  OK(zico_resume(job));
+  for (uint64_t at = 0; at < 12 * MIB; at += 4093)
+    EXPECT(kept[at] == 7);
+  OK(zico_dealloc(kept));
+  OK(zico_leave(job, NULL));
+  OK(zico_leave(other, NULL));
+  EXPECT(zico_suspend(job, NULL) == ZICO_BAD_HANDLE);
+  EXPECT(zico_resume(job) == ZICO_BAD_HANDLE);
+  OK(zico_close(pool));
+}
+
 struct worker {
   ZicoJob job;
   unsigned char seed;
@@ -319,6 +349,7 @@ int main(int count, char **arguments) {
   misuse();
   out_of_memory();
   marks();
+  goes_and_comes_back();
   threads();
   plug();
   if (!alone) broker();

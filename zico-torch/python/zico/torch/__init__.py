@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -27,6 +29,9 @@ __all__ = [
     "enable",
     "is_enabled",
     "record_operations",
+    "resume",
+    "suspend",
+    "suspended",
 ]
 
 #: Tensors of fewer bytes stay with PyTorch's own allocator on the CPU.
@@ -105,7 +110,7 @@ def disable() -> None:
     global _marks
     if not is_enabled():
         return
-    if "zico.torch._cuda" in sys.modules:
+    if _is_on_cuda():
         raise RuntimeError("PyTorch cannot change its CUDA allocator once it is in use")
     assert _shim is not None
     if _marks is not None:
@@ -113,6 +118,57 @@ def disable() -> None:
         _marks = None
     _shim.zico_shim_host(ctypes.c_size_t(-1).value)
     zico._set_job(None)
+
+
+def suspend() -> int:
+    """Takes all tensors of this process that are zico's to memory of the host, and gives their room on the device to
+    other jobs until `resume`: while a rollout runs, an evaluation on the CPU, or a server has nothing to do.
+
+    The job has a return ticket: nobody can take its room for good. Where it could not come back it does not go, and
+    this raises. An iteration that runs ends. Work that has been enqueued is waited for.
+
+    Until `resume` no tensor may be touched, not even read: a process that does ends with a fault of memory. Tensors can
+    be dropped. Small ones on the CPU (`enable`'s threshold) stay where they are.
+
+    Returns:
+        How many bytes have gone.
+
+    Raises:
+        zico.ZicoError: if zico is not enabled, or they are suspended already, or other jobs keep what they would need
+            to come back, or the host has no room.
+    """
+    _synchronize()
+    return zico._current().suspend()
+
+
+def resume() -> None:
+    """Brings the tensors back, where and as they were. Waits until there is room for them.
+
+    Raises:
+        zico.ZicoError: if zico is not enabled, or the device fails.
+    """
+    zico._current().resume()
+    # Streams other than the job's own are not ordered after the copies.
+    _synchronize()
+
+
+@contextmanager
+def suspended() -> Iterator[int]:
+    """Within, the tensors of this process are on the host: `suspend`, and `resume` at the end."""
+    gone = suspend()
+    try:
+        yield gone
+    finally:
+        resume()
+
+
+def _is_on_cuda() -> bool:
+    return "zico.torch._cuda" in sys.modules
+
+
+def _synchronize() -> None:
+    if _is_on_cuda():
+        torch.cuda.synchronize()
 
 
 def _open(

@@ -1,0 +1,145 @@
+"""Tensors that go to the host and come back: in one process, and in two."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import gpu
+import pytest
+from conftest import broker, finish, start
+
+Python = Callable[..., str]
+
+#: A training of four turns, each begun by a line of its input; between them its tensors are away. Without a socket it is
+#: PyTorch's own.
+TURNS = """
+import hashlib, sys
+import torch
+seed, socket = int(sys.argv[1]), sys.argv[2]
+sys.stdin.readline()
+if socket:
+    import zico, zico.torch
+    zico.torch.enable(socket=socket, device="cpu", name=f"job{seed}")
+torch.manual_seed(seed)
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(4)])
+optimizer = torch.optim.Adam(model.parameters())
+for turn in range(4):
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(256, 1024)).square().mean().backward()
+        optimizer.step()
+    digest = hashlib.sha256()
+    for value in model.parameters():
+        digest.update(value.detach().numpy().tobytes())
+    print(digest.hexdigest(), flush=True)
+    if socket:
+        assert zico.torch.suspend() > 40 << 20
+        assert zico.stats()["reserved"] == 0, zico.stats()
+    print("away", flush=True)
+    sys.stdin.readline()
+    if socket:
+        zico.torch.resume()
+"""
+
+
+def digests(socket: Path | str) -> list[list[str]]:
+    """What two processes compute that are on the device in turn."""
+    jobs = [start(sys.executable, "-c", TURNS, seed, socket) for seed in (1, 2)]
+    found: list[list[str]] = [[], []]
+    for _ in range(4):
+        for job, seen in zip(jobs, found, strict=True):
+            assert job.stdin is not None and job.stdout is not None
+            job.stdin.write("\n")
+            job.stdin.flush()
+            seen.append(job.stdout.readline().strip())
+            if job.stdout.readline() != "away\n":
+                pytest.fail(job.communicate()[1][-4000:])
+    for job in jobs:
+        finish(job)
+    return found
+
+
+def test_two_trainings_have_the_device_in_turn() -> None:
+    """Each keeps 67 MiB: the budget has room for both, as it has to for one to come back beside the other."""
+    with broker(144 << 20) as socket:
+        shared = digests(socket)
+    assert shared == digests("")
+    assert len({digest for seen in shared for digest in seen}) == 8
+
+
+def test_what_is_refused_while_tensors_are_away(python: Python) -> None:
+    out = python(
+        """
+        import json, torch, zico, zico.torch
+        zico.torch.enable("64MiB", device="cpu", name="here")
+        said = []
+        def refused(call, *arguments):
+            try: call(*arguments)
+            except (zico.ZicoError, RuntimeError, MemoryError) as error: said.append(str(error))
+            else: raise AssertionError("it is not refused")
+        kept, dropped = torch.arange(4 << 20), torch.ones(1 << 20)
+        with zico.torch.suspended() as gone:
+            assert gone >= 36 << 20, gone
+            assert zico.stats()["reserved"] == 0 and zico.stats()["requested"] == 36 << 20
+            refused(zico.torch.suspend)
+            refused(torch.ones, 1 << 20)
+            refused(torch.ones, 1 << 20)
+            small = torch.ones(10)
+            del dropped
+        assert zico.stats()["requested"] == 32 << 20
+        assert kept.sum().item() == (4 << 20) * ((4 << 20) - 1) // 2
+        assert small.sum() + torch.ones(1 << 20).sum() == 10 + (1 << 20)
+        zico.torch.resume()
+        # Within an iteration, which ends.
+        with zico.torch.suspended():
+            pass
+        assert kept[-1] == (4 << 20) - 1
+        print(json.dumps(said))
+        """
+    )
+    said = json.loads(out)
+    assert len(said) == 3 and all("suspended" in text for text in said), said
+
+
+def test_a_job_that_could_not_come_back_does_not_go(python: Python) -> None:
+    python(
+        """
+        import torch, zico, zico.torch
+        pool = zico.Pool.host("64MiB")
+        zico.torch.enable(pool=pool, device="cpu", name="here")
+        other = pool.join("other")
+        large = torch.ones(10 << 20)
+        gone = zico.torch.suspend()
+        with other.use():
+            beside = torch.ones(4 << 20)
+            try: more = torch.ones(4 << 20)
+            except (RuntimeError, MemoryError) as error: assert "other" in str(error), error
+            else: raise AssertionError("it has the room of one that is away")
+        zico.torch.resume()
+        assert large.sum() == 10 << 20 and beside.sum() == 4 << 20
+        """
+    )
+
+
+@gpu.needs_cuda
+def test_tensors_of_a_gpu_go_and_come_back() -> None:
+    gpu.run(
+        """
+        zico.torch.enable("256MiB")
+        kept = torch.arange(4 << 20, device="cpu").cuda()
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            beside = torch.arange(1 << 20, device="cpu").cuda()
+        before = kept.data_ptr()
+        for _ in range(3):
+            with zico.torch.suspended() as gone:
+                assert gone >= 40 * MIB, gone
+                assert zico.stats()["reserved"] == 0, zico.stats()
+            assert kept.data_ptr() == before
+            assert torch.equal(kept.cpu(), torch.arange(4 << 20))
+            assert torch.equal(beside.cpu(), torch.arange(1 << 20))
+        """
+    )
