@@ -245,6 +245,24 @@ enum ZicoStatus zico_join(ZicoPool pool,
                           ZicoJob *job);
 
 /**
+ * As `zico_join`, for a job that takes turns with others: what they keep in all may be more than
+ * the budget. Where it has to wait to begin an iteration or for memory, and others wait for its
+ * room, all that it has goes to memory of the host, and comes back before the call returns. A turn
+ * lasts for an iteration and `slice` nanoseconds at least: let it be ten times of what copying the
+ * job's memory takes, or more. While one thread is in such a call no other may touch the job's
+ * blocks, nor enqueue work that does.
+ *
+ * # Safety
+ * As `zico_join`.
+ */
+enum ZicoStatus zico_join_turns(ZicoPool pool,
+                                const char *name,
+                                int32_t priority,
+                                uint64_t slice,
+                                void *stream,
+                                ZicoJob *job);
+
+/**
  * Makes a job leave. All that it has is given up; nothing may use its blocks from now on. `live`
  * gets the number of blocks that were not freed; it may be null.
  *

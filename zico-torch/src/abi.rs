@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use zico_core::{Bytes, JobConfig};
+use zico_core::{Bytes, JobConfig, Ticks};
 use zico_cuda::{CudaDevice, Options};
 use zico_node::host::{HostConfig, HostDevice, raise_descriptor_limit};
 
@@ -161,6 +161,42 @@ pub unsafe extern "C" fn zico_join(
     stream: *mut c_void,
     job: *mut JobHandle,
 ) -> Status {
+    // SAFETY: as the caller has promised.
+    unsafe { join(pool, name, raw(stream), job, |config| config.priority(priority)) }
+}
+
+/// As `zico_join`, for a job that takes turns with others: what they keep in all may be more than
+/// the budget. Where it has to wait to begin an iteration or for memory, and others wait for its
+/// room, all that it has goes to memory of the host, and comes back before the call returns. A turn
+/// lasts for an iteration and `slice` nanoseconds at least: let it be ten times of what copying the
+/// job's memory takes, or more. While one thread is in such a call no other may touch the job's
+/// blocks, nor enqueue work that does.
+///
+/// # Safety
+/// As `zico_join`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_join_turns(
+    pool: PoolHandle,
+    name: *const c_char,
+    priority: i32,
+    slice: u64,
+    stream: *mut c_void,
+    job: *mut JobHandle,
+) -> Status {
+    let terms = |config: JobConfig| config.priority(priority).cooperative(Ticks::new(slice));
+    // SAFETY: as the caller has promised.
+    unsafe { join(pool, name, raw(stream), job, terms) }
+}
+
+/// # Safety
+/// As `zico_join`.
+unsafe fn join(
+    pool: PoolHandle,
+    name: *const c_char,
+    stream: RawStream,
+    job: *mut JobHandle,
+    terms: impl FnOnce(JobConfig) -> JobConfig,
+) -> Status {
     call(|| {
         check(job)?;
         let name = if name.is_null() {
@@ -172,8 +208,7 @@ pub unsafe extern "C" fn zico_join(
                 Failure::new(Status::ZicoInvalid, format_args!("the name: {error}"))
             })?
         };
-        let config = JobConfig::new(name).priority(priority);
-        let joined = pools().find(pool)?.join(config, raw(stream))?;
+        let joined = pools().find(pool)?.join(terms(JobConfig::new(name)), stream)?;
         // SAFETY: as the caller has promised.
         unsafe { give(job, jobs().add(joined)) }
     })

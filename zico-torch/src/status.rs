@@ -159,6 +159,7 @@ failure! {
         JoinError::Device(error) => of_class(error.class()),
         JoinError::Broker(error) => of_broker(error),
         JoinError::FloorNotFree { .. } => Status::ZicoOutOfMemory,
+        JoinError::NotPreemptible => Status::ZicoUnsupported,
         _ => Status::ZicoInvalid,
     };
     [E] UseError<E> => |error| match &error {

@@ -115,7 +115,7 @@ impl<D: Device> Shared<D> {
         first(None, self.free_used_host());
         if let Some(remote) = self.remote() {
             first(None, self.clear_up_left(remote));
-            self.preempt();
+            self.preempt(own);
             return result;
         }
         first(None, self.clear_up());
@@ -127,7 +127,7 @@ impl<D: Device> Shared<D> {
         if shrinking == Some(true) {
             first(None, self.shrink());
         }
-        self.preempt();
+        self.preempt(own);
         result
     }
 

@@ -62,13 +62,17 @@ impl<D: Device> Shared<D> {
 
     /// Takes those to the host that are to give way. One that cannot go is not tried again for a
     /// while, and others wait for it no longer; one that another thread is at is looked at again.
-    pub(crate) fn preempt(&self) {
+    /// `by` is the job that makes the call, if one does: one that is cooperative goes in its own only.
+    pub(crate) fn preempt(&self, by: Option<JobKey>) {
         for job in self.called() {
             let heap = self.handles.lock().heap(job);
             let Some((stream, heap)) = heap else {
                 self.has_given_way(job);
                 continue;
             };
+            if by != Some(job) && heap.lock().is_cooperative {
+                continue;
+            }
             self.unpark(job, stream, &heap, true);
             match self.suspend(job, stream, &heap) {
                 Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
@@ -170,7 +174,7 @@ impl<D: Device> Shared<D> {
             return Err(ResumeError::Left);
         }
         if matches!(result, Ok(Resume::Wait)) {
-            self.preempt();
+            self.preempt(Some(job));
         }
         result
     }

@@ -49,6 +49,8 @@ pub(crate) struct JobHeap<D: Device> {
     away: Option<Box<Away>>,
     page_bytes: Bytes,
     pulse: SharedPulse,
+    /// It goes to the host within its own calls only.
+    pub(crate) is_cooperative: bool,
     /// A thread is leasing pages; what it gets decides what the next one needs.
     pub(crate) growing: bool,
     /// Another thread has been told to wait for that.
@@ -99,6 +101,7 @@ impl<D: Device> JobHeap<D> {
             away: None,
             page_bytes,
             pulse,
+            is_cooperative: false,
             growing: false,
             awaited: false,
             wanted: Vec::new(),

@@ -69,7 +69,7 @@ impl<D: Device> Job<D> {
         }
         if self.preemptible && matches!(result, Err(AllocError::Busy(_))) {
             // Others may wait for this very job to give way.
-            self.shared.preempt();
+            self.shared.preempt(Some(self.key));
         }
         result
     }

@@ -84,7 +84,7 @@ impl<D: Device> Job<D> {
     fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
         let asked = self.try_to_begin(shape);
         match asked {
-            Ok(Begin::Wait(_)) if self.preemptible => self.shared.preempt(),
+            Ok(Begin::Wait(_)) if self.preemptible => self.shared.preempt(Some(self.key)),
             Err(BeginError::Suspended) if self.preemptible => {
                 return match self.resume() {
                     Ok(Resume::Done) => self.try_to_begin(shape),

@@ -136,7 +136,8 @@ impl<D: Device> Pool<D> {
                 return Err(error);
             }
         };
-        let heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
+        let mut heap = JobHeap::new(bases, shared.region, len, !config.unplanned, pulse.clone());
+        heap.is_cooperative = config.cooperative;
         let heap = Arc::new(Mutex::new(heap));
         shared.handles.lock().join(key, JobHandles::new(stream, ranges, heap.clone()));
         if let Err(error) = shared.join(key, &pulse, config, terms) {

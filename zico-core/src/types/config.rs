@@ -32,6 +32,9 @@ pub struct JobConfig {
     pub(crate) declared: Option<Bytes>,
     pub(crate) unplanned: bool,
     pub(crate) slice: Option<Ticks>,
+    /// Nobody else's affair.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) cooperative: bool,
 }
 
 impl JobConfig {
@@ -98,6 +101,16 @@ impl JobConfig {
     #[must_use]
     pub fn preemptible(mut self, slice: Ticks) -> Self {
         self.slice = Some(slice);
+        self
+    }
+
+    /// As [`preemptible`](Self::preemptible), but the job goes to the host within its own calls
+    /// only, where they have to wait: [`Job::begin`](crate::Job::begin) and
+    /// [`Job::alloc`](crate::Job::alloc). So its blocks may be used between its iterations. Until
+    /// it makes such a call others wait for it, under a broker no longer than they have patience.
+    #[must_use]
+    pub fn cooperative(mut self, slice: Ticks) -> Self {
+        (self.slice, self.cooperative) = (Some(slice), true);
         self
     }
 

@@ -157,10 +157,18 @@ class Pool:
         """A pool of a CUDA device's memory."""
         return cls(native().made("zico_open_cuda", device, parse_bytes(budget)))
 
-    def join(self, name: str | None = None, priority: int = 0) -> Job:
-        """Lets a job in. Of those that wait, ones with a higher priority go first."""
+    def join(
+        self, name: str | None = None, priority: int = 0, time_slice: float | None = None
+    ) -> Job:
+        """Lets a job in. Of those that wait, ones with a higher priority go first. With a ``time_slice``, in seconds, it
+        takes turns with others: see `zico.torch.enable`."""
         text = None if name is None else name.encode()
-        return Job(native().made("zico_join", self._handle, text, priority, None), self)
+        if time_slice is None:
+            return Job(native().made("zico_join", self._handle, text, priority, None), self)
+        if not 0 <= time_slice < 1e9:
+            raise ValueError(f"{time_slice} is no time in seconds")
+        slice_ns = int(time_slice * 1e9)
+        return Job(native().made("zico_join_turns", self._handle, text, priority, slice_ns, None), self)
 
     def set_budget(self, budget: int | str) -> None:
         """Changes the budget. A lower one is reached as memory becomes free."""

@@ -33,6 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--socket", type=Path, help=f"where the broker serves ({default_socket()})")
     run.add_argument("--name", help="the job's name in messages (the script's)")
     run.add_argument("--priority", type=int, default=0, help="higher ones wait less (0)")
+    run.add_argument(
+        "--time-slice",
+        type=float,
+        metavar="SECONDS",
+        help="take turns with others where all do not fit: their tensors go to the host meanwhile",
+    )
     run.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("--stats", type=Path, help="a file for statistics at the end, as JSON")
     run.add_argument("--record", type=Path, help="a file for a trace of the run: job.ztrace")
@@ -71,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> None:
     _check_hook(found)
     if arguments.record and arguments.record.exists():
         raise SystemExit(f"zico: {arguments.record} is there already: choose another name, or remove it")
+    if arguments.time_slice is not None and not 0 <= arguments.time_slice < 1e9:
+        raise SystemExit(f"zico: {arguments.time_slice} is no time in seconds")
     budget = _bytes(arguments.budget) if arguments.budget else None
     settings = {
         "ZICO_RUN": "1",
@@ -78,6 +86,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "ZICO_BUDGET": None,
         "ZICO_SOCKET": str(_place(arguments, budget)),
         "ZICO_PRIORITY": str(arguments.priority),
+        "ZICO_TIME_SLICE": None if arguments.time_slice is None else str(arguments.time_slice),
         "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),

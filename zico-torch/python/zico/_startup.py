@@ -4,7 +4,7 @@ Imported when Python starts, if ``ZICO_RUN`` is set: puts a finder in the way of
 after it. A process that does not import torch has nothing of it but that finder.
 
 Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_JOB_NAME``,
-``ZICO_PRIORITY``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end, ``ZICO_RECORD`` one for a
+``ZICO_PRIORITY``, ``ZICO_TIME_SLICE``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end, ``ZICO_RECORD`` one for a
 trace of the run.
 """
 
@@ -64,6 +64,7 @@ def _enable() -> None:
             device=environment("ZICO_DEVICE"),
             name=environment("ZICO_JOB_NAME"),
             priority=int(environment("ZICO_PRIORITY", "0")),
+            time_slice=_seconds(environment("ZICO_TIME_SLICE")),
             threshold=int(environment("ZICO_THRESHOLD", str(zico.torch.THRESHOLD))),
         )
     except Exception as error:
@@ -81,6 +82,10 @@ def _enable() -> None:
         import atexit
 
         atexit.register(_write_stats, path)
+
+
+def _seconds(text: str | None) -> float | None:
+    return None if text is None else float(text)
 
 
 def _begin_recording(path: str) -> str:

@@ -54,6 +54,7 @@ def enable(
     device: str | torch.device | None = None,
     name: str | None = None,
     priority: int = 0,
+    time_slice: float | None = None,
     threshold: int = THRESHOLD,
     marks: bool = True,
 ) -> zico.Job:
@@ -67,6 +68,11 @@ def enable(
         device: "cpu", "cuda" or "cuda:1"; the GPU where there is one unless it is said.
         name: by what name messages call the job; the script's name unless it is said.
         priority: of jobs that wait, ones with a higher priority go first.
+        time_slice: in seconds: the job takes turns with others, so that together they can keep more than the budget.
+            Where it waits for the start of an iteration, or for memory, and others wait for its room, its tensors go to
+            memory of the host, and they are back before it goes on. A turn lasts for an iteration and this time at
+            least: some ten times of what it takes to copy its tensors. Not for a script of which another thread touches
+            tensors, or enqueues work, while one starts an iteration.
         threshold: on the CPU, tensors of fewer bytes stay with PyTorch's own allocator.
         marks: an iteration ends with each step of an optimizer, and begins with the first allocation after it. The
             first begins with the first forward of a module. Without marks, say it by `zico.iteration`.
@@ -86,7 +92,7 @@ def enable(
         raise ValueError("say one of budget, socket and pool")
     where = _device(device)
     _shim = load_shim(native().path)
-    job = (pool or _open(where, budget, socket)).join(name or _script(), priority)
+    job = (pool or _open(where, budget, socket)).join(name or _script(), priority, time_slice)
     zico._set_job(job)
     try:
         if where.type == "cpu":
