@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use zico_core::{
-    AllocError, Class, Device, JobConfig, JoinError, Lifetime, Pool, PoolConfig, Request,
+    AllocError, Begin, Bytes, Class, Device, JobConfig, JoinError, Lifetime, Pool, PoolConfig,
+    Request,
 };
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operations};
 use zico_tests::owned::nothing_is_left;
@@ -114,6 +115,44 @@ fn each_call_of_the_device_may_fail() {
         n += 1;
     }
     assert!(n > 50, "{n} calls");
+}
+
+/// Its blocks may be used between its iterations, whoever looks at the pool meanwhile.
+#[test]
+fn a_cooperative_job_goes_within_its_own_calls_only() {
+    let (device, pool) = setup(10);
+    let config = JobConfig::new("a").cooperative(SLICE);
+    let job = pool.join(config, device.add_stream()).unwrap();
+    let six = Request::new(regions(6), Lifetime::Persistent);
+    let kept = job.alloc(six).unwrap();
+    assert_eq!(job.begin(None).unwrap(), Begin::Started);
+    job.end().unwrap();
+    let other = pool.join("b", device.add_stream()).unwrap();
+    assert_eq!(other.begin(None).unwrap(), Begin::Started);
+    let asks = || {
+        let at = device.now().saturating_add(SLICE);
+        device.advance_to(at);
+        pool.poll().unwrap();
+        other.alloc(Request::new(regions(6), Lifetime::Iteration))
+    };
+    for _ in 0..4 {
+        assert!(matches!(asks(), Err(AllocError::Busy(_))));
+        assert_eq!(job.held().total(), regions(6), "it makes no call");
+    }
+    assert!(matches!(job.begin(None).unwrap(), Begin::Wait(_)));
+    device.run_until_idle();
+    let block = asks().unwrap();
+    assert_eq!(job.held().total(), Bytes::ZERO);
+    other.free(block).unwrap();
+    other.end().unwrap();
+    drop(other);
+    while job.begin(None).unwrap() != Begin::Started {
+        device.run_until_idle();
+        pool.poll().unwrap();
+    }
+    assert_eq!(job.held().total(), regions(6), "it is back before the call says so");
+    job.free(kept).unwrap();
+    job.end().unwrap();
 }
 
 #[test]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import gpu
 import pytest
-from conftest import broker, finish, start
+from conftest import broker, finish, last_line, start, train
 
 Python = Callable[..., str]
+
+GPT = ["gpt", "--iterations", 12]
 
 #: A training of four turns, each begun by a line of its input; between them its tensors are away. Without a socket it is
 #: PyTorch's own.
@@ -143,3 +146,37 @@ def test_tensors_of_a_gpu_go_and_come_back() -> None:
             assert torch.equal(beside.cpu(), torch.arange(1 << 20))
         """
     )
+
+
+def under(socket: Path, stats: Path, *options: object) -> subprocess.Popen[str]:
+    """Starts a training under a broker, as a user does."""
+    run = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", socket, "--stats", stats, *options]
+    return start(*run, "--", *train(*GPT))
+
+
+def test_trainings_that_keep_more_than_the_budget_take_turns(tmp_path: Path) -> None:
+    """Each keeps 65 MiB of 90, and no line of the script is changed."""
+    alone = last_line(finish(start(*train(*GPT))))
+    files = [tmp_path / name for name in ("a", "b", "c")]
+    with broker(90 << 20) as socket:
+        trainings = [under(socket, file, "--time-slice", 0.3) for file in files]
+        assert [last_line(finish(training)) for training in trainings] == [alone] * 3
+    told = [json.loads(file.read_text()) for file in files]
+    assert all(stats["refusals"] == 0 and stats["iterations"] >= 12 for stats in told), told
+    assert all(stats["requested_peak"] > 85 << 20 for stats in told), told
+
+
+def test_without_turns_they_do_not_fit(tmp_path: Path) -> None:
+    with broker(90 << 20) as socket:
+        trainings = [under(socket, tmp_path / name) for name in ("a", "b")]
+        said = [training.communicate(timeout=240)[1] for training in trainings]
+    assert any(training.returncode for training in trainings)
+    assert any("zico: out of memory" in text for text in said), said
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
+def test_a_slice_that_is_no_time_is_refused(seconds: str) -> None:
+    refused = start(sys.executable, "-m", "zico", "run", f"--time-slice={seconds}", "--", sys.executable, "-c", "")
+    said = refused.communicate(timeout=60)[1]
+    assert refused.returncode != 0 and "Traceback" not in said, said
+    assert "time" in said, said
