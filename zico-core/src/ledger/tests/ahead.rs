@@ -62,6 +62,8 @@ fn nothing_is_leased_ahead_beyond_the_wave_or_while_somebody_waits() {
     let (job, other) = (books.join("a"), books.join("b"));
     for _ in 0..4 {
         wave(&mut books, job, 8, |_, _| {});
+        // Their peaks fit side by side.
+        wave(&mut books, other, 8, |_, _| {});
     }
     // It holds all that its profile promises, at other pages than usual.
     books.start(job);
