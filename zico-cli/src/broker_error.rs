@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use zico_core::broker::NotSuspended;
 use zico_core::{BrokerError, BudgetError};
 use zico_cuda::CudaError;
 use zico_node::host::HostError;
@@ -32,6 +33,22 @@ pub enum NodeError {
     /// The budget cannot be; the old one stays.
     #[error("the budget stays as it was: {0}")]
     Budget(BudgetError),
+    /// There is no job of this name.
+    #[error("no job is called {name:?}: there {}", said(.names))]
+    NoJob {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        names: Vec<String>,
+    },
+    /// A job cannot be suspended or resumed.
+    #[error("{name}: {why}")]
+    Hold {
+        /// The job.
+        name: String,
+        /// Why.
+        why: NotSuspended,
+    },
     /// A policy that only a replay can have.
     #[error(
         "{0} is for replays: a broker knows neither how long jobs go on nor what each is to have"
@@ -107,4 +124,9 @@ pub enum NodeError {
     /// The terminal cannot be drawn to.
     #[error("cannot use the terminal")]
     Terminal(#[source] io::Error),
+}
+
+/// The names of jobs.
+fn said(names: &[String]) -> String {
+    if names.is_empty() { "is none".to_owned() } else { format!("are {}", names.join(", ")) }
 }

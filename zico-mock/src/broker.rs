@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zico_core::broker::{Broker, Client, Fetch, Link, Pulse, Reply, Request, Store, Violation};
+use zico_core::broker::{
+    Broker, Client, Fetch, Link, NotSuspended, Pulse, Reply, Request, Store, Violation,
+};
 use zico_core::{
     BrokerError, BudgetError, Bytes, Device, JobId, Pool, PoolConfig, PoolError, Snapshot, Ticks,
     WeakPool,
@@ -129,6 +131,14 @@ impl MockBroker {
     pub fn look(&self) {
         let now = self.device.now();
         self.lock().broker.look(now);
+    }
+
+    /// Has a job go to the host and stay there, or no longer: [`Broker::hold`].
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn hold(&self, job: JobId, held: bool) -> Result<(), NotSuspended> {
+        self.lock().broker.hold(job, held)
     }
 
     /// When it is to look next if nothing else happens.

@@ -95,7 +95,8 @@ impl World {
             2..6 => self.join(at),
             6..14 => self.processes[at].client.serve(),
             14..20 => self.processes[at].client.pool().poll().unwrap(),
-            20..22 => self.broker.look(),
+            20 => self.hold_some(),
+            21 => self.broker.look(),
             22 => self.broker.trim(Bytes::mib(2 * self.rng.u64(..BUDGET))),
             23 => {
                 // Refused where the jobs keep more.
@@ -103,6 +104,15 @@ impl World {
                 let _ = self.broker.set_budget(Bytes::mib(2 * regions));
             }
             _ => self.work(at),
+        }
+    }
+
+    /// Somebody has a job stay on the host, or come back. Refused if it takes no turns.
+    fn hold_some(&mut self) {
+        let jobs = self.broker.snapshot().jobs;
+        if !jobs.is_empty() {
+            let job = jobs[self.rng.usize(..jobs.len())].id;
+            let _ = self.broker.hold(job, self.rng.bool());
         }
     }
 
@@ -231,7 +241,10 @@ impl World {
 
     /// Nobody dies any more: each that is there gets through an iteration.
     fn everyone_can_go_on(&mut self) {
-        let World { device, processes, .. } = self;
+        let World { device, processes, broker, .. } = self;
+        for job in broker.snapshot().jobs {
+            let _ = broker.hold(job.id, false);
+        }
         for process in processes.iter_mut() {
             for tenant in &mut process.tenants {
                 while !tenant.blocks.is_empty() {

@@ -59,6 +59,9 @@ fn request(rng: &mut Rng) -> Request {
         16..20 => Request::Settle { unmapped: rng.u32(..3), mapped: rng.u32(..5) },
         20 => Request::GiveBack(lifetime(rng), pages(rng)),
         21 => Request::Fence(rng.u64(..50)),
+        22 if rng.bool() => {
+            Request::Hold { job: JobId::from_number(rng.u64(..6)), held: rng.u8(..3) > 0 }
+        }
         22 => Request::Completed(rng.u64(..50)),
         23 => [Request::Leave, Request::Departed, Request::Job, Request::Profile][rng.usize(..4)]
             .clone(),

@@ -19,7 +19,9 @@ use crate::size::{self, Budget};
 #[cfg(target_os = "linux")]
 pub(crate) use node::LONGEST_NAME;
 #[cfg(target_os = "linux")]
-pub use node::{BudgetArgs, NodeCommand, Place, RunJob, Serve, ServedDevice, Status, Top};
+pub use node::{
+    BudgetArgs, HoldArgs, NodeCommand, Place, RunJob, Serve, ServedDevice, Status, Top,
+};
 pub use recording::RecordingArgs;
 pub use relief::{Limit, Relief, TimeUnit};
 pub use relieve::RelieveArgs;

@@ -27,15 +27,22 @@ pub enum NodeCommand {
     Status(Status),
     /// Change the budget of a broker while its jobs run, or show it
     Budget(BudgetArgs),
+    /// Have a job go to the host and stay there, until `zico resume`
+    ///
+    /// For jobs that take turns (zico run --time-slice). It goes when its iteration has ended, and
+    /// others have its room. It can come back for certain: where it could not, it does not go.
+    Suspend(HoldArgs),
+    /// Let a job that was suspended come back, as soon as there is room
+    Resume(HoldArgs),
     /// Watch a broker's jobs: what they hold, their waves over the last minute, who waits
     ///
     /// q quits. Where the output is no terminal one picture is printed, as with --once.
     Top(Top),
     /// Run a command as a job under a broker's budget
     ///
-    /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME and
-    /// ZICO_PRIORITY in its environment, and ZICO_RUN, by which Python starts the package `zico`
-    /// where that is installed. Its exit code is the exit code; 2 if it cannot be started or there
+    /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME,
+    /// ZICO_PRIORITY and ZICO_TIME_SLICE in its environment, and ZICO_RUN, by which Python starts
+    /// the package `zico` where that is installed. Its exit code is the exit code; 2 if it cannot be started or there
     /// is no broker. With --budget one is started if none serves, and ends with the last job.
     Run(RunJob),
 }
@@ -159,6 +166,18 @@ pub struct BudgetArgs {
     pub json: bool,
 }
 
+/// `zico suspend` and `zico resume`
+#[derive(Debug, Parser)]
+pub struct HoldArgs {
+    /// The job's name, as zico status has it
+    #[arg(value_name = "JOB")]
+    pub job: String,
+
+    /// Which broker.
+    #[command(flatten)]
+    pub place: Place,
+}
+
 /// `zico top`
 #[derive(Debug, Parser)]
 pub struct Top {
@@ -189,6 +208,12 @@ pub struct RunJob {
     /// Of jobs that wait those with a higher one start first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub priority: Option<i32>,
+
+    /// The job takes turns with others that do not fit beside it: what it keeps goes to memory of the
+    /// host while they have theirs. A turn lasts for an iteration and so long at least: some ten
+    /// times of what the copies take
+    #[arg(long, value_parser = size::duration, value_name = "TIME")]
+    pub time_slice: Option<Ticks>,
 
     /// Start a broker with this budget if none serves there. It ends with the last job. One that
     /// serves keeps its own budget, and this says so if that is another

@@ -3,6 +3,7 @@
 mod background;
 mod books;
 mod budget;
+mod hold;
 mod metrics;
 mod place;
 mod run;
@@ -21,6 +22,8 @@ pub(crate) fn run(command: &NodeCommand) -> Result<Exit, Failure> {
         NodeCommand::Serve(args) => serve::run(args),
         NodeCommand::Status(args) => status::run(args),
         NodeCommand::Budget(args) => budget::run(args),
+        NodeCommand::Suspend(args) => hold::run(args, true),
+        NodeCommand::Resume(args) => hold::run(args, false),
         NodeCommand::Top(args) => top::run(args),
         NodeCommand::Run(args) => run::run(args),
     }

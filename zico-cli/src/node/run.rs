@@ -14,6 +14,8 @@ use crate::failure::Failure;
 const JOB_NAME: &str = "ZICO_JOB_NAME";
 /// Its priority; 0 where there is none.
 const PRIORITY: &str = "ZICO_PRIORITY";
+/// How long its turns last, in nanoseconds; it takes none where there is none.
+const TIME_SLICE: &str = "ZICO_TIME_SLICE";
 
 /// If it is there the Python package `zico`, where it is installed, becomes PyTorch's allocator.
 const PYTHON: &str = "ZICO_RUN";
@@ -35,6 +37,9 @@ pub(crate) fn run(args: &RunJob) -> Result<Exit, Failure> {
     command.args(rest).env(place::SOCKET, socket).env(JOB_NAME, name).env(PYTHON, "1");
     if let Some(priority) = args.priority {
         command.env(PRIORITY, priority.to_string());
+    }
+    if let Some(slice) = args.time_slice {
+        command.env(TIME_SLICE, format!("{}ns", slice.value()));
     }
     if let Some(using) = using {
         let kept = using.pass_on();

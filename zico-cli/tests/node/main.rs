@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod cuda;
+mod hold;
 mod metrics;
 mod people;
 mod replay;

@@ -24,6 +24,8 @@ fn a_command_gets_what_a_job_needs_and_its_exit_code_is_the_exit_code() {
     assert_eq!(plain, format!("{socket},sh,\n"));
     let named = ["run", "--name", "my job", "--priority", "-3", "--", "sh", "-c", SHOW];
     assert_eq!(output(&mut broker.ask(&named)), format!("{socket},my job,-3\n"));
+    let turns = ["run", "--time-slice", "1.5ms", "--", "sh", "-c", "echo $ZICO_TIME_SLICE"];
+    assert_eq!(output(&mut broker.ask(&turns)), "1500000ns\n");
     // A socket that is given goes before one that is in the environment, and is told in full.
     let mut relative = zico();
     relative.current_dir(broker.socket.parent().unwrap()).env("ZICO_SOCKET", "/nowhere");
@@ -45,6 +47,7 @@ fn what_cannot_run_is_refused() {
     refused(&mut broker.ask(&["run", "--", "/no/such/command"]), &["cannot run /no/such/command"]);
     refused(&mut broker.ask(&["run"]), &["<CMD>"]);
     refused(&mut broker.ask(&["run", "--name", "", "--", "true"]), &["cannot be empty"]);
+    refused(&mut broker.ask(&["run", "--time-slice", "5", "--", "true"]), &["such as 5us"]);
     let long = "x".repeat(129);
     refused(&mut broker.ask(&["run", "--name", &long, "--", "true"]), &["more than 128"]);
 }

@@ -105,6 +105,14 @@ pub enum Request {
     Waits,
     /// Another budget: [`Reply::Budget`] or [`Reply::NoBudget`].
     SetBudget(Bytes),
+    /// A job that takes turns is to go to the host and stay there, or no longer:
+    /// [`Reply::Suspended`].
+    Hold {
+        /// The job.
+        job: JobId,
+        /// It is to stay there.
+        held: bool,
+    },
     /// How far the budget is from what it is to be: [`Reply::Budget`].
     Budget,
     /// The client has no mapping of a region's memory any more, nor a handle of it.
@@ -285,7 +293,7 @@ pub enum Reply {
     Waits(Vec<Waiting>),
     /// To [`Request::SetBudget`] and [`Request::Budget`].
     Budget(BudgetStatus),
-    /// To [`Request::Suspend`].
+    /// To [`Request::Suspend`] and [`Request::Hold`].
     Suspended(Result<(), NotSuspended>),
     /// The budget cannot be, and why; the old one stays.
     NoBudget(BudgetError),

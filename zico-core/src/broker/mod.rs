@@ -196,6 +196,20 @@ impl<S: Store> Broker<S> {
         is_there
     }
 
+    /// Has a job that takes turns go to the host as soon as it runs no iteration, and stay there until
+    /// it is said otherwise. A broker that comes after this one does not know of it.
+    ///
+    /// # Errors
+    /// If there is no such job, it takes no turns, or could not be sure to come back.
+    pub fn hold(&mut self, job: JobId, held: bool) -> Result<(), NotSuspended> {
+        if self.is_recovering {
+            return Err(NotSuspended::Recovering);
+        }
+        let done = self.ledger.hold(job.0, held);
+        self.pump();
+        done
+    }
+
     /// Takes over what a job's pulse says. To be called for all jobs before a request is handled:
     /// policies see each job at its own progress.
     pub fn observe(&mut self, job: JobId, read: Reading) {

@@ -69,6 +69,7 @@ impl<S: Store> Broker<S> {
             Request::Pool => Reply::Pool(self.ledger.snapshot()),
             Request::Waits => Reply::Waits(self.ledger.waits()),
             Request::Budget => Reply::Budget(self.ledger.budget_status()),
+            Request::Hold { job, held } => Reply::Suspended(self.hold(job, held)),
             Request::SetBudget(budget) => match self.set_budget(budget) {
                 Ok(status) => Reply::Budget(status),
                 Err(error) => Reply::NoBudget(error),

@@ -30,6 +30,7 @@ use super::Ledger;
 use super::account::Account;
 use super::run::Phase;
 use crate::types::JobKey;
+use crate::types::error::NotSuspended;
 use crate::types::units::Ticks;
 
 /// One that may give way.
@@ -63,6 +64,25 @@ impl Ledger {
         self.now = now;
         self.notify();
         self.admit();
+    }
+
+    /// A preemptible job is to go to the host as soon as no iteration of it runs, and not to come
+    /// back; or no longer.
+    pub(crate) fn hold(&mut self, job: JobKey, held: bool) -> Result<(), NotSuspended> {
+        let account = self.accounts.get(&job).filter(|account| !account.gone);
+        let account = account.ok_or(NotSuspended::Left)?;
+        if !account.is_preemptible() {
+            return Err(NotSuspended::NotPreemptible);
+        }
+        if held && account.away.is_empty() {
+            self.check_ticket(job, account)?;
+        }
+        if let Some(turn) = self.accounts.get_mut(&job).and_then(|account| account.turn.as_mut()) {
+            turn.held = held;
+        }
+        self.notify();
+        self.admit();
+        Ok(())
     }
 
     /// The device's clock when the books were changed last.
@@ -248,7 +268,7 @@ impl Ledger {
         let own = self.accounts.get(&job).filter(|account| account.away.is_absent())?;
         let all = own.away.regions().saturating_add(own.leased_total()).max(own.terms.floor);
         let others = || self.accounts.iter().filter(|&(&key, _)| key != job);
-        if self.is_behind(job, own, all) {
+        if own.is_held() || self.is_behind(job, own, all) {
             return Some(Ticks::MAX);
         }
         let here = others().filter(|(_, other)| !other.is_called() && other.away.is_empty());
@@ -270,7 +290,10 @@ impl Ledger {
         let rank = |account: &Account| account.terms.priority;
         let at = self.waiting.iter().position(|&waiting| waiting == job);
         let mut waiting = self.waiting.iter().enumerate().filter_map(|(place, &other)| {
-            let account = self.accounts.get(&other).filter(|account| !account.is_called())?;
+            let account = self.accounts.get(&other)?;
+            if account.is_called() || account.is_held() {
+                return None;
+            }
             let is_earlier = at.is_none_or(|at| place < at);
             let is_first = (rank(account), is_earlier) > (rank(own), false);
             (other != job && is_first).then_some((other, account))

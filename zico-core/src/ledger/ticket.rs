@@ -39,17 +39,7 @@ impl Ledger {
         if !matches!(account.phase, Phase::Idle) && !gives_way {
             return Err(NotSuspended::InIteration);
         }
-        if !self.can_have_ticket(job, account) {
-            let own = account.leased_total().max(account.terms.floor);
-            let others = self.stays_beside(job, account);
-            let bytes = |regions: u32| self.bytes(regions.into());
-            return Err(NotSuspended::NoTicket(NoTicket {
-                job: account.name.clone(),
-                held: bytes(own),
-                kept_by_others: bytes(others),
-                budget: self.budget(),
-            }));
-        }
+        self.check_ticket(job, account)?;
         self.no_longer_rests(job);
         if gives_way {
             self.waiting.retain(|&waiting| waiting != job);
@@ -62,6 +52,22 @@ impl Ledger {
         // All that it has is to come back: none of it is a guess any more.
         account.first_wave.lapse();
         Ok(())
+    }
+
+    /// Whether a job could be sure to come back.
+    pub(super) fn check_ticket(&self, job: JobKey, account: &Account) -> Result<(), NotSuspended> {
+        if self.can_have_ticket(job, account) {
+            return Ok(());
+        }
+        let own = account.leased_total().max(account.terms.floor);
+        let others = self.stays_beside(job, account);
+        let bytes = |regions: u32| self.bytes(regions.into());
+        Err(NotSuspended::NoTicket(NoTicket {
+            job: account.name.clone(),
+            held: bytes(own),
+            kept_by_others: bytes(others),
+            budget: self.budget(),
+        }))
     }
 
     /// Takes some pages of a job that goes, those from one on. Where to go on, if there are more.

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use zico_core::broker::{Reply, Request};
+use zico_core::broker::{NotSuspended, Reply, Request};
 use zico_core::{
-    BrokerError, BudgetError, BudgetStatus, Bytes, Pool, PoolError, Snapshot, Waiting,
+    BrokerError, BudgetError, BudgetStatus, Bytes, JobId, Pool, PoolError, Snapshot, Waiting,
 };
 use zico_cuda::Share;
 
@@ -218,6 +218,17 @@ impl Observer {
         match self.ask(Request::SetBudget(budget))? {
             Reply::Budget(status) => Ok(Ok(status)),
             Reply::NoBudget(error) => Ok(Err(error)),
+            _ => Err(BrokerError::Confused),
+        }
+    }
+
+    /// Has a job that takes turns go to the host and stay there, or no longer.
+    ///
+    /// # Errors
+    /// If the broker has gone; within that, if the job cannot.
+    pub fn hold(&self, job: JobId, held: bool) -> Result<Result<(), NotSuspended>, BrokerError> {
+        match self.ask(Request::Hold { job, held })? {
+            Reply::Suspended(done) => Ok(done),
             _ => Err(BrokerError::Confused),
         }
     }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use zico_core::BudgetError;
-use zico_core::broker::{Reply, Request};
+use zico_core::broker::{NotSuspended, Reply, Request};
 use zico_cuda::Physical;
 
 use super::Server;
@@ -40,6 +40,12 @@ impl<D: Physical> Server<D> {
                 if !session.peer.may_govern() =>
             {
                 let reply = Reply::NoBudget(BudgetError::NotTheOwner);
+                session.answer(&Down::Reply(reply), None)
+            }
+            (Role::Looks | Role::Works(_), Up::Request(None, Request::Hold { .. }))
+                if !session.peer.may_govern() =>
+            {
+                let reply = Reply::Suspended(Err(NotSuspended::NotTheOwner));
                 session.answer(&Down::Reply(reply), None)
             }
             (Role::Looks, Up::Request(None, request)) => self.look(key, &request),
@@ -130,6 +136,7 @@ impl<D: Physical> Server<D> {
                 Ok(status) => Reply::Budget(status),
                 Err(error) => Reply::NoBudget(error),
             },
+            &Request::Hold { job, held } => Reply::Suspended(self.broker.hold(job, held)),
             _ => return Err(End::Fault(Fault::Order)),
         };
         let Some(session) = self.sessions.get_mut(&key) else { return Ok(()) };

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 from zico._native import ZicoError, native
 
-__all__ = ["Job", "Pool", "ZicoError", "__version__", "iteration", "parse_bytes", "stats"]
+__all__ = ["Job", "Pool", "ZicoError", "__version__", "iteration", "parse_bytes", "parse_seconds", "stats"]
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,24 @@ def parse_bytes(size: int | str) -> int:
     if bytes_ <= 0:
         raise ValueError(f"{size!r} is not more than no bytes")
     return bytes_
+
+
+def parse_seconds(time: float | str) -> float:
+    """A time in seconds: as it is, or as people write it: "500ms", "1.5s", "20us", "800ns".
+
+    Raises:
+        ValueError: if it is none.
+    """
+    seconds = -1.0
+    if isinstance(time, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", time)
+        if found:
+            seconds = float(found.group(1)) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}[found.group(2)]
+    else:
+        seconds = float(time)
+    if not 0 <= seconds < 1e9:
+        raise ValueError(f"{time!r} is no time: write 500ms or 1.5s")
+    return seconds
 
 
 class Job:
@@ -158,16 +176,14 @@ class Pool:
         return cls(native().made("zico_open_cuda", device, parse_bytes(budget)))
 
     def join(
-        self, name: str | None = None, priority: int = 0, time_slice: float | None = None
+        self, name: str | None = None, priority: int = 0, time_slice: float | str | None = None
     ) -> Job:
-        """Lets a job in. Of those that wait, ones with a higher priority go first. With a ``time_slice``, in seconds, it
-        takes turns with others: see `zico.torch.enable`."""
+        """Lets a job in. Of those that wait, ones with a higher priority go first. With a ``time_slice``, in seconds or
+        as "500ms", it takes turns with others: see `zico.torch.enable`."""
         text = None if name is None else name.encode()
         if time_slice is None:
             return Job(native().made("zico_join", self._handle, text, priority, None), self)
-        if not 0 <= time_slice < 1e9:
-            raise ValueError(f"{time_slice} is no time in seconds")
-        slice_ns = int(time_slice * 1e9)
+        slice_ns = round(parse_seconds(time_slice) * 1e9)
         return Job(native().made("zico_join_turns", self._handle, text, priority, slice_ns, None), self)
 
     def set_budget(self, budget: int | str) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from zico import ZicoError, __version__, _broker, parse_bytes
+from zico import ZicoError, __version__, _broker, parse_bytes, parse_seconds
 from zico._broker import default_socket
 from zico._native import native
 
@@ -35,9 +35,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--priority", type=int, default=0, help="higher ones wait less (0)")
     run.add_argument(
         "--time-slice",
-        type=float,
-        metavar="SECONDS",
-        help="take turns with others where all do not fit: their tensors go to the host meanwhile",
+        metavar="TIME",
+        help="500ms: take turns with others where all do not fit; their tensors are on the host meanwhile",
     )
     run.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("--stats", type=Path, help="a file for statistics at the end, as JSON")
@@ -77,8 +76,11 @@ def _run(arguments: argparse.Namespace) -> None:
     _check_hook(found)
     if arguments.record and arguments.record.exists():
         raise SystemExit(f"zico: {arguments.record} is there already: choose another name, or remove it")
-    if arguments.time_slice is not None and not 0 <= arguments.time_slice < 1e9:
-        raise SystemExit(f"zico: {arguments.time_slice} is no time in seconds")
+    if arguments.time_slice is not None:
+        try:
+            parse_seconds(arguments.time_slice)
+        except ValueError as error:
+            raise SystemExit(f"zico: {error}") from error
     budget = _bytes(arguments.budget) if arguments.budget else None
     settings = {
         "ZICO_RUN": "1",
@@ -86,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "ZICO_BUDGET": None,
         "ZICO_SOCKET": str(_place(arguments, budget)),
         "ZICO_PRIORITY": str(arguments.priority),
-        "ZICO_TIME_SLICE": None if arguments.time_slice is None else str(arguments.time_slice),
+        "ZICO_TIME_SLICE": arguments.time_slice,
         "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),

@@ -64,7 +64,7 @@ def _enable() -> None:
             device=environment("ZICO_DEVICE"),
             name=environment("ZICO_JOB_NAME"),
             priority=int(environment("ZICO_PRIORITY", "0")),
-            time_slice=_seconds(environment("ZICO_TIME_SLICE")),
+            time_slice=environment("ZICO_TIME_SLICE"),
             threshold=int(environment("ZICO_THRESHOLD", str(zico.torch.THRESHOLD))),
         )
     except Exception as error:
@@ -82,10 +82,6 @@ def _enable() -> None:
         import atexit
 
         atexit.register(_write_stats, path)
-
-
-def _seconds(text: str | None) -> float | None:
-    return None if text is None else float(text)
 
 
 def _begin_recording(path: str) -> str:

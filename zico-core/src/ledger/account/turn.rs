@@ -17,6 +17,8 @@ pub(in crate::ledger) struct Turn {
     pub(in crate::ledger) called: bool,
     /// It could not go to the host: it is not called again before.
     pub(in crate::ledger) spared: Ticks,
+    /// Somebody has said that it is to be on the host, until they say otherwise.
+    pub(in crate::ledger) held: bool,
 }
 
 /// What counts for turns of any job.
@@ -33,7 +35,7 @@ pub(super) struct Course {
 impl Turn {
     pub(super) const fn new(slice: Ticks) -> Self {
         let zero = Ticks::ZERO;
-        Self { slice, since: zero, has_run: false, called: false, spared: zero }
+        Self { slice, since: zero, has_run: false, called: false, spared: zero, held: false }
     }
 }
 
@@ -43,9 +45,14 @@ impl Account {
         self.turn.is_some()
     }
 
-    /// Whether it has been called upon to give way.
+    /// Whether it has been called upon to give way, or is to go whoever waits.
     pub(in crate::ledger) fn is_called(&self) -> bool {
-        self.turn.is_some_and(|turn| turn.called)
+        self.turn.is_some_and(|turn| turn.called || turn.held && self.away.is_empty())
+    }
+
+    /// Whether it is to be on the host until somebody says otherwise.
+    pub(in crate::ledger) fn is_held(&self) -> bool {
+        self.turn.is_some_and(|turn| turn.held)
     }
 
     /// Whether it is to go to the host now: no iteration of it has to end first.

@@ -1,6 +1,7 @@
 //! Preemptible jobs: who is called upon to give way, when, and for whom.
 
 use super::*;
+use crate::types::error::NotSuspended;
 use crate::types::report::Activity;
 
 const SLICE: Ticks = Ticks::new(100);
@@ -328,4 +329,76 @@ fn an_iteration_that_waits_for_memory_does_not_wait_for_one_that_waits_for_its_e
     assert_eq!(books.ledger.called(), []);
     books.go_by(SLICE);
     assert_eq!(books.ledger.called(), [two]);
+}
+
+/// Whoever waits or does not: it goes, has its ticket, and stays until somebody says otherwise.
+#[test]
+fn a_job_that_is_held_stays_on_the_host() {
+    let mut books = Books::new(10);
+    let (held, other) = (books.join_turns("a", 0), books.join("b"));
+    books.lease(held, Zone::Persistent, &SIX);
+    assert_eq!(books.ledger.hold(other, true), Err(NotSuspended::NotPreemptible));
+    assert_eq!(books.ledger.hold(99, true), Err(NotSuspended::Left));
+    books.start(held);
+    books.ledger.hold(held, true).unwrap();
+    assert_eq!(books.ledger.called(), [], "its iteration ends first");
+    books.end(held);
+    assert_eq!(books.ledger.called(), [held]);
+    assert_eq!(books.begin(held), Ok(Begin::Wait(None)));
+    assert_eq!(books.go(held), 6);
+    assert_eq!(books.ledger.called(), []);
+    // It asks to come back, and is in nobody's way.
+    for _ in 0..3 {
+        assert!(!books.may_return(held));
+        books.iterate(other, 4);
+        books.go_by(SLICE);
+    }
+    // Its room is kept for it all the same.
+    let denied = books.ask_told(other, Zone::Persistent, &SIX, Told::ByTheJob, true);
+    assert!(matches!(denied, Err(Denied::Never(_))));
+    books.ledger.hold(held, false).unwrap();
+    assert!(books.is_brought_back(held, &SIX));
+    books.step(held);
+}
+
+/// One that waits for others to give way is not called upon to make room for them, nor they for it.
+#[test]
+fn one_that_is_held_takes_no_turn() {
+    let mut books = Books::new(10);
+    let (away, here) = two_of_six(&mut books);
+    books.ledger.hold(away, true).unwrap();
+    assert!(!books.is_brought_back(away, &SIX));
+    books.step(here);
+    books.go_by(SLICE);
+    books.step(here);
+    assert_eq!((books.ledger.called(), books.ledger.turns_at()), (Vec::new(), None));
+    // Both are: one after the other has the device again.
+    books.ledger.hold(here, true).unwrap();
+    assert_eq!(books.go(here), 6);
+    assert!(!books.may_return(away) && !books.may_return(here));
+    books.ledger.hold(away, false).unwrap();
+    assert!(books.is_brought_back(away, &SIX));
+    books.step(away);
+    books.go_by(SLICE);
+    books.step(away);
+    assert_eq!(books.ledger.called(), []);
+}
+
+/// What it has not freed by then would have to come back with the rest.
+#[test]
+fn one_that_could_not_come_back_is_not_held() {
+    let mut books = Books::new(10);
+    let (far, one) = (books.join("far"), books.join_turns("a", 0));
+    books.lease(far, Zone::Persistent, &SIX);
+    assert_eq!(books.go(far), 6);
+    books.lease(one, Zone::Persistent, &SIX[..3]);
+    books.start(one);
+    books.lease(one, Zone::Iteration, &SIX[..3]);
+    books.end(one);
+    let refused = books.ledger.hold(one, true);
+    let Err(NotSuspended::NoTicket(why)) = refused else { panic!("{refused:?}") };
+    assert_eq!((why.held, why.kept_by_others), (Bytes::mib(6), Bytes::mib(6)));
+    books.give_for_good(one, Zone::Iteration, &SIX[..3]);
+    books.ledger.hold(one, true).unwrap();
+    assert_eq!(books.go(one), 3);
 }

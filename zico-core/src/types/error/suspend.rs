@@ -46,9 +46,30 @@ pub enum NotSuspended {
     NoTicket(NoTicket),
     /// The broker has yet to hear what other jobs hold.
     Recovering,
-    /// The job has been made to leave.
+    /// The job has been made to leave, or there is none.
     Left,
+    /// The job does not take turns: nobody else may take it to the host.
+    NotPreemptible,
+    /// A user who has started the broker says so, and nobody else.
+    NotTheOwner,
 }
+
+impl fmt::Display for NotSuspended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InIteration => f.write_str("the job is in an iteration"),
+            Self::NoTicket(why) => why.fmt(f),
+            Self::Recovering => f.write_str("the broker has yet to hear what other jobs hold"),
+            Self::Left => f.write_str("there is no such job"),
+            Self::NotPreemptible => f.write_str(
+                "the job takes no turns with others (zico run --time-slice, JobConfig::preemptible)",
+            ),
+            Self::NotTheOwner => f.write_str("the broker is another user's"),
+        }
+    }
+}
+
+impl core::error::Error for NotSuspended {}
 
 /// A job cannot be [suspended](crate::Job::suspend). Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +101,8 @@ impl<E> From<NotSuspended> for SuspendError<E> {
             NotSuspended::NoTicket(why) => Self::NoTicket(why),
             NotSuspended::Recovering => Self::Busy,
             NotSuspended::Left => Self::Left,
+            // Nobody asks that of a job that does it itself.
+            NotSuspended::NotPreemptible | NotSuspended::NotTheOwner => Self::Unsupported,
         }
     }
 }

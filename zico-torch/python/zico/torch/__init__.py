@@ -54,7 +54,7 @@ def enable(
     device: str | torch.device | None = None,
     name: str | None = None,
     priority: int = 0,
-    time_slice: float | None = None,
+    time_slice: float | str | None = None,
     threshold: int = THRESHOLD,
     marks: bool = True,
 ) -> zico.Job:
@@ -68,7 +68,7 @@ def enable(
         device: "cpu", "cuda" or "cuda:1"; the GPU where there is one unless it is said.
         name: by what name messages call the job; the script's name unless it is said.
         priority: of jobs that wait, ones with a higher priority go first.
-        time_slice: in seconds: the job takes turns with others, so that together they can keep more than the budget.
+        time_slice: in seconds, or as "500ms": the job takes turns with others, so that together they can keep more than the budget.
             Where it waits for the start of an iteration, or for memory, and others wait for its room, its tensors go to
             memory of the host, and they are back before it goes on. A turn lasts for an iteration and this time at
             least: some ten times of what it takes to copy its tensors. Not for a script of which another thread touches
