@@ -51,8 +51,8 @@ impl Ledger {
         if !self.has_turns {
             return Vec::new();
         }
-        let goes = |account: &Account| account.goes_now() && account.can_give_way(self.now);
-        self.accounts.iter().filter(|(_, account)| goes(account)).map(|(&job, _)| job).collect()
+        let goes = |(_, account): &(&JobKey, &Account)| account.goes_now(self.now);
+        self.accounts.iter().filter(goes).map(|(&job, _)| job).collect()
     }
 
     /// A job could not be taken to the host: it is not called upon again for a while.
@@ -102,7 +102,8 @@ impl Ledger {
 
     /// Whether a job is about to give way, or will be in time.
     pub(super) fn has_turns_to_come(&self) -> bool {
-        self.has_turns && (self.turns_at.is_some() || self.accounts.values().any(Account::goes_now))
+        self.has_turns
+            && (self.turns_at.is_some() || self.accounts.values().any(|one| one.goes_now(self.now)))
     }
 
     /// Calls upon jobs to give way, for each that waits in the order of their priorities, and takes
@@ -112,8 +113,9 @@ impl Ledger {
             return;
         }
         self.turns_at = None;
+        let now = self.now;
         let turns = self.accounts.iter_mut().filter_map(|(&job, account)| {
-            let went = account.goes_now();
+            let went = account.goes_now(now);
             account.turn.as_mut()?.called = false;
             went.then_some(job)
         });
@@ -129,7 +131,7 @@ impl Ledger {
             self.make_room_for(job);
         }
         let is_new = |(job, account): (&JobKey, &Account)| {
-            account.goes_now() && before.binary_search(job).is_err()
+            account.goes_now(now) && before.binary_search(job).is_err()
         };
         self.wake |= self.accounts.iter().any(is_new);
     }
@@ -343,8 +345,10 @@ impl Ledger {
         let Some(own) = self.accounts.get(&job).filter(|_| self.has_turns) else { return false };
         let candidates = self.candidates(job, own);
         let all = candidates.iter().map(|one| one.leaves).fold(0, u32::saturating_add);
-        let called =
-            self.accounts.values().any(|other| other.is_called() || other.away.is_moving());
+        let makes_room = |other: &Account| {
+            other.is_called() && other.can_give_way(self.now) || other.away.is_moving()
+        };
+        let called = self.accounts.values().any(makes_room);
         called || all >= self.short_of(job, room)
     }
 }

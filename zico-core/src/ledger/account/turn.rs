@@ -55,9 +55,9 @@ impl Account {
         self.turn.is_some_and(|turn| turn.held)
     }
 
-    /// Whether it is to go to the host now: no iteration of it has to end first.
-    pub(in crate::ledger) fn goes_now(&self) -> bool {
-        self.is_called() && !self.is_running()
+    /// Whether it is to go to the host now, and can: no iteration of it has to end first.
+    pub(in crate::ledger) fn goes_now(&self, now: Ticks) -> bool {
+        self.is_called() && !self.is_running() && self.can_give_way(now)
     }
 
     /// It waits for others to give way; if it waits to start, its turn begins then.

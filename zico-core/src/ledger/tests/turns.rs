@@ -402,3 +402,22 @@ fn one_that_could_not_come_back_is_not_held() {
     books.ledger.hold(one, true).unwrap();
     assert_eq!(books.go(one), 3);
 }
+
+/// Who waits is told that nothing can go on, as if nobody had said that it is to go.
+#[test]
+fn one_that_is_held_and_cannot_go_is_not_waited_for() {
+    let mut books = Books::new(10);
+    let (one, two) = (books.join_turns("a", 0), books.join_turns("b", 0));
+    books.lease(one, Zone::Persistent, &SIX);
+    books.step(one);
+    books.ledger.hold(one, true).unwrap();
+    let told = Told::ByTheJob;
+    assert!(matches!(
+        books.ask_told(two, Zone::Persistent, &SIX, told, true),
+        Err(Denied::Busy(_))
+    ));
+    // The host has no memory for it.
+    books.ledger.spare(one, books.now);
+    let denied = books.ask_told(two, Zone::Persistent, &SIX, told, true);
+    assert!(matches!(denied, Err(Denied::Never(_))));
+}
