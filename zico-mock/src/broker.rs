@@ -369,6 +369,8 @@ impl Link<MockDevice> for MockLink {
         }
     }
 
+    fn flush(&self) {}
+
     fn memory(&self, region: u32) -> Result<MockMemory, Fetch<MockError>> {
         let state = self.broker.lock();
         let is_dead = self.life.lock().unwrap_or_else(PoisonError::into_inner).is_dead;

@@ -34,9 +34,14 @@ pub trait Link<D: Device>: Send + Sync {
         self.ask_in_order(job, request, &mut |_| {})
     }
 
-    /// Sends a request that does not ask. One that cannot be sent any more is of no use to anybody:
-    /// a broker that has lost a client takes back all it had.
+    /// Takes a request that does not ask: it goes before any that is made later, and at the latest
+    /// with the next [`flush`](Self::flush). Called under locks, so it makes no system call that
+    /// others may come to wait for. One that cannot be sent any more is of no use to anybody: a
+    /// broker that has lost a client takes back all it had.
     fn tell(&self, job: Option<JobId>, request: Request);
+
+    /// Sends what has been told, without waiting. No lock is held that another thread needs.
+    fn flush(&self);
 
     /// A handle of the memory of a region that a lease has just been granted of, and of which this
     /// process has none yet.

@@ -39,6 +39,7 @@ impl<D: Device> Shared<D> {
             Books::Remote(remote) => {
                 let is_full = remote.give_back(job, zone, pages, self.region);
                 drop(heap);
+                remote.flush();
                 is_full
             }
         };

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::remote::Remote;
 use super::{Books, Shared};
-use crate::broker::{Notice, Request};
+use crate::broker::Notice;
 use crate::ledger::Mapped;
 use crate::types::JobKey;
 use crate::types::device::Device;
@@ -160,7 +160,7 @@ impl<D: Device> Shared<D> {
             if self.destroy_import(region).is_ok()
                 && let Ok(region) = u32::try_from(region)
             {
-                remote.link.tell(None, Request::Released(region));
+                remote.released(region);
             }
         }
     }

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use super::Shared;
 use super::books::refusal;
 use super::handles::HostCopy;
+use super::remote::Remote;
 use crate::heap::JobHeap;
 use crate::types::JobKey;
 use crate::types::device::{Class, Device, DeviceError, Host};
@@ -247,6 +248,7 @@ impl<D: Device> Shared<D> {
             self.give_back_emptied(job, *zone, pages.clone());
         }
         drop(locked);
+        self.remote().into_iter().for_each(Remote::flush);
         for (zone, _) in emptied {
             let now = self.device.now();
             self.ledger(|ledger| ledger.note_given(job, zone, now));

@@ -2,7 +2,8 @@
 //!
 //! Under `--cfg zico_loom` these are loom's, so that every interleaving can be explored; otherwise
 //! a spin lock (no operating system is needed) and the core atomics. No lock is ever held across a
-//! device call.
+//! device call. Where there is an operating system, who waits for a lock lets other threads run: the
+//! one that has it may have been interrupted, and need this very core.
 
 #[cfg(zico_loom)]
 extern crate std;
@@ -13,9 +14,14 @@ pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
 #[cfg(zico_loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(all(feature = "std", not(zico_loom)))]
+type Relax = spin::Yield;
+#[cfg(all(not(feature = "std"), not(zico_loom)))]
+type Relax = spin::Spin;
+
 /// A lock for short, device-free critical sections.
 #[cfg(not(zico_loom))]
-pub(crate) struct Mutex<T>(spin::mutex::SpinMutex<T>);
+pub(crate) struct Mutex<T>(spin::mutex::SpinMutex<T, Relax>);
 
 #[cfg(not(zico_loom))]
 impl<T> Mutex<T> {

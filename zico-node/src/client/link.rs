@@ -171,6 +171,10 @@ impl<D: Share> Link<D> for NodeLink<D> {
         self.wire.tell(&Up::Request(job, request));
     }
 
+    fn flush(&self) {
+        self.wire.flush();
+    }
+
     fn memory(&self, region: u32) -> Result<D::Memory, Fetch<D::Error>> {
         let broker = |error| Fetch::Broker(error);
         let (down, descriptors) = self.ask_with(&Up::Fetch(region), &mut |_| {}).map_err(broker)?;
@@ -192,6 +196,7 @@ impl<D: Share> Link<D> for NodeLink<D> {
         slots.insert(slot, job);
         // There are fewer places than that.
         self.wire.tell(&Up::Slot(job, u8::try_from(slot).unwrap_or(u8::MAX)));
+        self.wire.flush();
         pulse
     }
 

@@ -1,8 +1,8 @@
 //! The socket to the broker, for several threads.
 //!
 //! Whoever asks has the socket until the answer has come. Whoever only tells never waits: what it
-//! says is queued, and goes as soon as nobody has the socket, always in the order in which it was
-//! said.
+//! says is queued, and goes with the next [`flush`](Wire::flush) or question, as soon as nobody has
+//! the socket, always in the order in which it was said.
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -91,14 +91,13 @@ impl Wire {
         answer
     }
 
-    /// Tells, without waiting.
+    /// Tells: it goes with the next [`flush`](Self::flush), or before the next question.
     pub(super) fn tell(&self, up: &Up) {
         if self.is_childs() {
             return;
         }
         self.count(up);
         self.queue().extend(packets(up));
-        self.flush();
     }
 
     /// Sends what has been queued, as far as there is room and nobody else has the socket: then

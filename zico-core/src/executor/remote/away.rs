@@ -47,7 +47,7 @@ impl<D: Device> Remote<D> {
 
     /// The copies have been enqueued.
     pub(in crate::executor) fn gone(&self, job: JobKey) {
-        self.change(job, |seat| {
+        self.change_and_tell(job, |seat| {
             seat.is_leaving_for_host = false;
             self.tell(job, Request::Gone);
         });
@@ -55,7 +55,7 @@ impl<D: Device> Remote<D> {
 
     /// They could not be.
     pub(in crate::executor) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
-        self.change(job, |seat| {
+        self.change_and_tell(job, |seat| {
             seat.stay(pages);
             for (zone, pages) in by_zone(pages) {
                 for some in pages.chunks(AT_A_TIME) {
@@ -105,7 +105,7 @@ impl<D: Device> Remote<D> {
 
     /// The contents of these pages could not be brought back.
     pub(in crate::executor) fn send_again(&self, job: JobKey, zone: Zone, pages: &[u64]) {
-        self.change(job, |seat| {
+        self.change_and_tell(job, |seat| {
             seat.give(zone, pages);
             seat.away.extend(pages.iter().map(|&page| (zone, page)));
             self.tell(job, Request::SendAgain(zone.lifetime(), pages.to_vec()));

@@ -13,7 +13,8 @@ use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
 impl<D: Device> Remote<D> {
-    /// Gives pages back. Whether it is time to fence them.
+    /// Gives pages back: the broker is told with the next [`flush`](Self::flush). Whether it is
+    /// time to fence them.
     pub(in crate::executor) fn give_back(
         &self,
         job: JobKey,
@@ -48,7 +49,7 @@ impl<D: Device> Remote<D> {
 
     /// Gives back what a job has been leased and has not asked for. Whether there was something.
     pub(in crate::executor) fn give_ahead(&self, job: JobKey) -> bool {
-        let given = self.change(job, |seat| {
+        let given = self.change_and_tell(job, |seat| {
             let is_any = !seat.ahead.is_empty();
             seat.give_ahead();
             self.tell_given(job, seat);
@@ -60,16 +61,20 @@ impl<D: Device> Remote<D> {
     /// Closes a job's open batch: its number, under which an event is to be recorded from now on.
     /// The broker is told before, so that what is given back later belongs to a later batch.
     pub(in crate::executor) fn close(&self, job: JobKey) -> Option<u64> {
-        let mut seats = self.jobs.lock();
-        let seat = seats.get_mut(&job).filter(|seat| seat.is_open())?;
-        self.tell_given(job, seat);
-        if seat.given > 0 {
-            seat.batch += 1;
-            // Under the lock: numbers rise on their way.
-            self.tell(job, Request::Fence(seat.batch));
-        }
-        (seat.given, seat.is_owed) = (0, false);
-        Some(seat.batch)
+        let closed = self.change_and_tell(job, |seat| {
+            if !seat.is_open() {
+                return None;
+            }
+            self.tell_given(job, seat);
+            if seat.given > 0 {
+                seat.batch += 1;
+                // Under the lock: numbers rise on their way.
+                self.tell(job, Request::Fence(seat.batch));
+            }
+            (seat.given, seat.is_owed) = (0, false);
+            Some(seat.batch)
+        });
+        closed.flatten()
     }
 
     /// No event could be recorded for the last batch: that is tried again.
@@ -80,7 +85,7 @@ impl<D: Device> Remote<D> {
     /// The device has completed a batch and all before it. That is the last of it, always.
     pub(in crate::executor) fn completed(&self, job: JobKey, batch: u64) -> Option<bool> {
         self.change(job, |seat| seat.draining.retain(|&(of, _, _)| of > batch));
-        self.tell(job, Request::Completed(batch));
+        self.note(job, Request::Completed(batch));
         Some(true)
     }
 

@@ -112,13 +112,13 @@ impl<D: Device> Remote<D> {
             return false;
         }
         let [unmapped, mapped] = [done.unmapped, done.mapped].map(number);
-        self.tell(job, Request::Settle { unmapped, mapped });
+        self.note(job, Request::Settle { unmapped, mapped });
         true
     }
 
     /// An order that may be of a broker that is no more has not been carried out: if it is this
     /// one's, it takes the lease back.
     pub(in crate::executor) fn decline(&self, job: JobKey) {
-        self.tell(job, Request::Settle { unmapped: 0, mapped: 0 });
+        self.note(job, Request::Settle { unmapped: 0, mapped: 0 });
     }
 }

@@ -23,7 +23,7 @@ impl<D: Device> Remote<D> {
             !core::mem::replace(&mut seat.has_left, true)
         });
         if leaves == Some(true) {
-            self.tell(job, Request::Leave);
+            self.note(job, Request::Leave);
         }
         leaves == Some(true)
     }
@@ -72,7 +72,7 @@ impl<D: Device> Remote<D> {
     /// A job that has left has nothing mapped any more.
     pub(in crate::executor) fn departed(&self, job: JobKey) {
         self.jobs.lock().remove(&job);
-        self.tell(job, Request::Departed);
+        self.note(job, Request::Departed);
     }
 
     /// The broker wants the memory of a region to go.
@@ -90,5 +90,6 @@ impl<D: Device> Remote<D> {
     /// The memory of a region has gone from this process.
     pub(in crate::executor) fn released(&self, region: u32) {
         self.link.tell(None, Request::Released(region));
+        self.flush();
     }
 }

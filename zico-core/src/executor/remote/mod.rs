@@ -68,12 +68,26 @@ impl<D: Device> Remote<D> {
         self.link.ask(Some(JobId(job)), request)
     }
 
+    /// Takes a message: it goes with the next [`flush`](Self::flush) or question.
     fn tell(&self, job: JobKey, request: Request) {
         self.link.tell(Some(JobId(job)), request);
     }
 
+    /// Sends what has been told. The caller has no lock: who is woken by a message may run at once,
+    /// in this thread's place, and another thread would spin for the lock meanwhile.
+    pub(in crate::executor) fn flush(&self) {
+        self.link.flush();
+    }
+
     fn change<T>(&self, job: JobKey, change: impl FnOnce(&mut Seat) -> T) -> Option<T> {
         self.jobs.lock().get_mut(&job).map(change)
+    }
+
+    /// The same for a change that the broker is told of.
+    fn change_and_tell<T>(&self, job: JobKey, change: impl FnOnce(&mut Seat) -> T) -> Option<T> {
+        let changed = self.change(job, change);
+        self.flush();
+        changed
     }
 
     /// The memory of the broker's device.
@@ -162,6 +176,7 @@ impl<D: Device> Remote<D> {
     /// Tells what needs no answer.
     pub(in crate::executor) fn note(&self, job: JobKey, request: Request) {
         self.tell(job, request);
+        self.flush();
     }
 
     pub(in crate::executor) fn jobs(&self) -> Vec<JobKey> {
