@@ -62,6 +62,7 @@ fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
     const EIGHT: [&str; 8] =
         ["resnet50", "bert-base", "gcn", "resnet110-cifar", "dlrm", "gnmt", "whisper-tiny", "unet"];
     let (pair, more): (&[u64], &[u64]) = (&[12], &[12, 20, 28]);
+    let mut ratios = Vec::new();
     for (names, shares, lengths) in [
         (&["resnet50", "gnmt"][..], &[1.0, 0.5, 0.25, 0.1][..], pair),
         (&["dlrm", "bert-base"], &[1.0, 0.5, 0.25, 0.1], pair),
@@ -72,9 +73,12 @@ fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
         for &f in shares {
             let (one, several) = in_one_and_in_several(names, f, lengths);
             println!("{names:?} at {f}: {one:.3} in one process, {several:.3} in several");
-            assert!(several > 0.98 * one, "{names:?} at {f}: {several:.3} of {one:.3}");
+            assert!(several > 0.97 * one, "{names:?} at {f}: {several:.3} of {one:.3}");
+            ratios.push(several / one);
         }
     }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!(mean > 0.995, "{mean:.3} as a mean over {}", ratios.len());
 }
 
 /// What is leased before a job asks for it never keeps the job itself from what it needs.

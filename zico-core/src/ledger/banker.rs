@@ -3,6 +3,10 @@
 //! Dijkstra's banker's algorithm on one resource (EWD 623). Safety is what makes I4 hold: as long
 //! as every grant leads to a safe state, some iteration can always get all it still needs, finish
 //! and give back what it holds.
+//!
+//! An iteration of which nothing is known may need more than there is for it as things stand: what
+//! others keep just now they may free, and take again. So nobody's finishing is built on its own:
+//! all of which it is known what they need have to be able to finish without it.
 
 use crate::types::JobKey;
 
@@ -15,18 +19,26 @@ pub(super) struct Claim {
     pub(super) need: u32,
     /// What it gives back when it ends.
     pub(super) returns: u32,
+    /// Whether that is learned of iterations before it, and not all there is for it.
+    pub(super) is_known: bool,
+}
+
+impl Claim {
+    /// Who is tried first: trying the smallest need first is enough, since what is free never
+    /// shrinks from one to the next.
+    fn order(&self) -> (bool, u32) {
+        (!self.is_known, self.need)
+    }
 }
 
 /// Whether all can finish in some order when `free` regions are nobody's. O(n log n).
-///
-/// Trying the smallest need first is enough: what is free never shrinks from one to the next.
 pub(super) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
     least_free(claims) <= free
 }
 
 /// The least number of free regions with which all can finish in some order. O(n log n).
 pub(super) fn least_free(claims: &mut [Claim]) -> u32 {
-    claims.sort_unstable_by_key(|claim| claim.need);
+    claims.sort_unstable_by_key(Claim::order);
     let (mut least, mut returned) = (0u32, 0u32);
     for claim in claims {
         least = least.max(claim.need.saturating_sub(returned));
@@ -37,7 +49,7 @@ pub(super) fn least_free(claims: &mut [Claim]) -> u32 {
 
 /// The jobs that can finish in some order when `free` regions are nobody's. O(n log n).
 pub(super) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
-    claims.sort_unstable_by_key(|claim| claim.need);
+    claims.sort_unstable_by_key(Claim::order);
     let mut free = free;
     let finishes = claims.iter().take_while(move |claim| {
         let can = claim.need <= free;
@@ -51,9 +63,12 @@ pub(super) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item 
 mod tests {
     use super::*;
 
+    fn claim((need, returns): (u32, u32)) -> Claim {
+        Claim { job: 0, need, returns, is_known: true }
+    }
+
     fn safe(free: u32, claims: &[(u32, u32)]) -> bool {
-        let mut claims: alloc::vec::Vec<_> =
-            claims.iter().map(|&(need, returns)| Claim { job: 0, need, returns }).collect();
+        let mut claims: alloc::vec::Vec<_> = claims.iter().copied().map(claim).collect();
         is_safe(free, &mut claims)
     }
 
@@ -66,12 +81,18 @@ mod tests {
     }
 
     #[test]
+    fn nobodys_finishing_is_built_on_one_of_which_nothing_is_known() {
+        let unknown = Claim { is_known: false, ..claim((1, 9)) };
+        assert!(!is_safe(2, &mut [unknown, claim((3, 1))]), "it may need more than that");
+        assert!(is_safe(3, &mut [unknown, claim((3, 1))]));
+        assert!(is_safe(3, &mut [Claim { need: 4, ..unknown }, claim((3, 1))]), "the last");
+        assert!(!is_safe(3, &mut [Claim { need: 5, ..unknown }, claim((3, 1))]));
+    }
+
+    #[test]
     fn those_that_can_finish_are_found_where_not_all_can() {
-        let mut claims = [(1, 3, 4), (2, 5, 2), (3, 10, 9)].map(|(job, need, returns)| Claim {
-            job,
-            need,
-            returns,
-        });
+        let of = |(job, needs)| Claim { job, ..claim(needs) };
+        let mut claims = [(1, (3, 4)), (2, (5, 2)), (3, (10, 9))].map(of);
         let mut finish = |free| can_finish(free, &mut claims).collect::<alloc::vec::Vec<_>>();
         assert_eq!(finish(2), []);
         assert_eq!(finish(3), [1, 2]);

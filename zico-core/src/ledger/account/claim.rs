@@ -51,7 +51,8 @@ impl Stake {
     pub(in crate::ledger) fn claim(&self, there_is: u32, most: u32) -> Claim {
         let claim = self.claim.map_or(there_is, |claim| most.min(claim));
         // What is reserved for it is its own, and stays so: as if it held that much.
-        Claim { job: self.job, need: claim.saturating_sub(self.reserved), returns: self.returns }
+        let need = claim.saturating_sub(self.reserved);
+        Claim { job: self.job, need, returns: self.returns, is_known: self.claim.is_some() }
     }
 }
 

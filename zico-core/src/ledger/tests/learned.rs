@@ -116,6 +116,33 @@ fn an_iteration_of_which_nothing_is_known_keeps_what_there_was_for_it() {
     books.start(known);
 }
 
+/// As things stand the unknown one may take one page more, since the other one keeps four between
+/// its iterations; but these it frees before the next one.
+#[test]
+fn who_is_known_starts_only_where_it_can_finish_beside_one_of_which_nothing_is_known() {
+    for (held, starts) in [(7, false), (5, true)] {
+        let mut books = Books::new(16);
+        let (unknown, known) = (books.join("unknown"), books.join("known"));
+        books.lease(known, Zone::Persistent, &[0, 1]);
+        for _ in 0..4 {
+            books.start(known);
+            books.lease(known, Zone::Iteration, &[0, 1, 2, 3, 4, 5]);
+            books.give_for_good(known, Zone::Iteration, &[4, 5]);
+            books.end(known);
+            books.give_for_good(known, Zone::Iteration, &[0, 1, 2, 3]);
+        }
+        lease(&mut books, unknown, Zone::Persistent, &[0, 1]);
+        books.start(unknown);
+        let pages: Vec<u64> = (0..held).collect();
+        lease(&mut books, unknown, Zone::Iteration, &pages);
+        let begun = books.begin(known);
+        assert_eq!(begun == Ok(Begin::Started), starts, "beside {held}");
+        // All that there is but what the other one keeps for good.
+        let more: Vec<u64> = (held..12).collect();
+        assert_eq!(is_denied(&mut books, unknown, Zone::Iteration, &more), starts);
+    }
+}
+
 #[test]
 fn where_nothing_can_go_on_it_is_granted_to_one_that_can_finish_with_it() {
     let mut books = Books::new(8);
