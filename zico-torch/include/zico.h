@@ -282,9 +282,9 @@ enum ZicoStatus zico_begin(ZicoJob job);
 enum ZicoStatus zico_end(ZicoJob job);
 
 /**
- * Marks the end of an iteration: the one that runs, if any, ends, and the next one begins with the
- * job's next allocation, which may have to wait for that. For frameworks that know when an
- * iteration has ended, and not when the next one begins.
+ * Marks the end of an iteration: the one that runs, if any, is over, but for what is freed from
+ * here on, and the next one begins with the job's next allocation, which may have to wait for
+ * that. For frameworks that know when an iteration has ended, and not when the next one begins.
  */
 enum ZicoStatus zico_mark(ZicoJob job);
 

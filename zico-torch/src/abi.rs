@@ -246,9 +246,9 @@ pub extern "C" fn zico_end(job: JobHandle) -> Status {
     call(|| jobs().find(job)?.end())
 }
 
-/// Marks the end of an iteration: the one that runs, if any, ends, and the next one begins with the
-/// job's next allocation, which may have to wait for that. For frameworks that know when an
-/// iteration has ended, and not when the next one begins.
+/// Marks the end of an iteration: the one that runs, if any, is over, but for what is freed from
+/// here on, and the next one begins with the job's next allocation, which may have to wait for
+/// that. For frameworks that know when an iteration has ended, and not when the next one begins.
 #[unsafe(no_mangle)]
 pub extern "C" fn zico_mark(job: JobHandle) -> Status {
     call(|| {

@@ -2,10 +2,11 @@
 //!
 //! # Marks
 //!
-//! A framework can say when an iteration has ended; when the next one begins it seldom knows. So a
-//! *mark* ends the iteration that runs, and the next one begins within the first allocation after
-//! it. Between the two a training loop frees what its last iteration has left (its gradients, and
-//! what a name still refers to), and that allocation is made by a thread that can wait.
+//! A framework can say when an iteration has ended; when the next one begins it seldom knows. So
+//! with a *mark* the iteration that runs is over, but for what is freed before the next one begins:
+//! a training loop frees what its last iteration has used (its gradients, and what a name still
+//! refers to). The next one begins within the first allocation after the mark, which is made by a
+//! thread that can wait.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -184,13 +185,13 @@ impl<D: Adopt> Seat<D> {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Ends the iteration that runs, if any does: the next one is due. The turn is held.
-    fn end_if_inside(&self) {
+    /// The iteration that runs is over, if any does: the next one is due. The turn is held.
+    fn leave_iteration(&self) {
         if !self.is(Phase::Inside) {
             return;
         }
         // It fails only if none runs.
-        let _ = self.job.end();
+        let _ = self.job.end_with_next();
         if let Some(recorder) = self.recorder() {
             recorder.end();
         }
@@ -260,13 +261,13 @@ impl<D: Adopt> Tenant for Seat<D> {
 
     fn mark(&self) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.end_if_inside();
+        self.leave_iteration();
         self.enter(Phase::Due);
     }
 
     fn suspend(&self) -> Result<Bytes, Failure> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.end_if_inside();
+        self.leave_iteration();
         let until = Instant::now() + PATIENCE;
         let gone = loop {
             match self.job.suspend() {

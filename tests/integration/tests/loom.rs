@@ -271,6 +271,35 @@ fn iterations_take_turns() {
     });
 }
 
+/// An iteration is over when the next one begins, or whoever looks ends it: one of the two does.
+#[test]
+fn an_iteration_that_is_over_is_ended_by_one_thread() {
+    loom::model(|| {
+        let device = MockDevice::new(MockConfig::new(REGION).budget(REGION)).unwrap();
+        let config = PoolConfig::new(REGION).region_size(REGION).patience(Ticks::ZERO);
+        let pool = Pool::new(device.clone(), config).unwrap();
+        let job = join(&device, &pool);
+        assert_eq!(job.begin(None), Ok(Begin::Started));
+        let block = take(&pool, &job);
+        job.end_with_next().unwrap();
+        let other = pool.clone();
+        let looking = thread::spawn(move || other.poll().unwrap());
+        job.free(block).unwrap();
+        loop {
+            let seen = pool.generation();
+            match job.begin(None).unwrap() {
+                Begin::Started => break,
+                Begin::Wait(_) => wait(&pool, seen),
+            }
+        }
+        job.end().unwrap();
+        looking.join().unwrap();
+        assert_eq!(pool.snapshot().jobs[0].iterations, 2);
+        drop(job);
+        all_came_back(&device, pool);
+    });
+}
+
 /// Two threads look at the same fence at once: what it guards is freed once, and not lost, and what
 /// the next one guards is not freed with it.
 #[test]

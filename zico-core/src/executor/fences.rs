@@ -110,6 +110,7 @@ impl<D: Device> Shared<D> {
                 result = done;
             }
         };
+        self.end_overdue();
         self.unpark_at_rest();
         self.due().into_iter().for_each(|job| first(Some(job), self.fence(job)));
         self.jobs().into_iter().for_each(|job| first(Some(job), self.reap(job)));

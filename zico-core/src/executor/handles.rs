@@ -104,6 +104,12 @@ impl<D: Device> Handles<D> {
         Some((handles.stream, handles.heap.clone()))
     }
 
+    /// Those of all jobs.
+    pub(super) fn heaps(&self) -> Vec<(JobKey, D::Stream, SharedHeap<D>)> {
+        let jobs = self.jobs.iter();
+        jobs.map(|(&job, handles)| (job, handles.stream, handles.heap.clone())).collect()
+    }
+
     /// A job's stream, and those that it has to wait for before a fence.
     pub(crate) fn streams(&self, job: JobKey) -> Option<(D::Stream, Vec<D::Stream>)> {
         let handles = self.jobs.get(&job)?;

@@ -7,6 +7,7 @@
 
 mod away;
 mod books;
+mod end;
 mod fences;
 mod hand_back;
 mod handles;

@@ -3,6 +3,7 @@
 pub(crate) mod arena;
 pub(crate) mod away;
 pub(crate) mod compact;
+pub(crate) mod ending;
 pub(crate) mod history;
 pub(crate) mod parked;
 mod placement;
@@ -24,10 +25,11 @@ use crate::types::pulse::SharedPulse;
 use crate::types::report::JobSnapshot;
 use crate::types::stats::{LiveBlock, Stats};
 use crate::types::tuning::STREAMS_KNOWN;
-use crate::types::units::{Addr, Bytes};
+use crate::types::units::{Addr, Bytes, Ticks};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
 use away::Away;
+use ending::Ending;
 use parked::Parked;
 use placement::Placement;
 use planned::{Layout, PlanTask};
@@ -76,6 +78,7 @@ pub(crate) struct JobHeap<D: Device> {
     looked_at: Vec<D::Stream>,
     /// The job has left, and has nothing any more.
     pub(crate) closed: bool,
+    pub(crate) ending: Ending,
 }
 
 impl<D: Device> JobHeap<D> {
@@ -115,6 +118,7 @@ impl<D: Device> JobHeap<D> {
             streams_known: VecDeque::new(),
             looked_at: Vec::new(),
             closed: false,
+            ending: Ending::No,
         }
     }
 
@@ -128,6 +132,19 @@ impl<D: Device> JobHeap<D> {
     pub(crate) fn end(&mut self) -> Option<PlanTask> {
         let (signature, next) = (self.signature, self.serials.next());
         self.lies_mut().end(signature, next)
+    }
+
+    /// The iteration is over when the next one begins. Not if none runs.
+    pub(crate) fn ends_with_next(&mut self, now: Ticks) -> bool {
+        if self.is_inside() && self.ending == Ending::No {
+            self.ending = Ending::WithNext { seen: self.pulse.progress(), since: now };
+        }
+        self.is_inside()
+    }
+
+    /// Whether an iteration is over and its job has stood still for so long.
+    pub(crate) fn is_overdue(&mut self, now: Ticks, patience: Ticks) -> bool {
+        self.ending.is_overdue(self.pulse.progress(), now, patience)
     }
 
     /// Follows a plan from the next iteration on.

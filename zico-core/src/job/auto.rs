@@ -15,7 +15,8 @@
 //!
 //! **With marks of phases** ([`AutoJob::with_phases`]). An iteration ends with a mark, if it is one
 //! with which a cycle of phases ends ([`learn::phases`](crate::learn::phases)); the next one begins
-//! before the allocation that follows. What is freed between the two is freed between iterations.
+//! before the allocation that follows. What is freed between the two is freed within the one that
+//! ends ([`Job::end_with_next`]).
 
 use super::wait::Place;
 use super::{Changed, Job};
@@ -100,9 +101,9 @@ impl<D: Device> AutoJob<D> {
         Self { job, marker: Mutex::new(Marker::new(source)) }
     }
 
-    /// A phase has ended: all its work has been enqueued. The iteration ends with it if it is the
-    /// last one of a cycle, as [`Job::end`]. Whether it did. Nothing happens if the job is not one
-    /// [with phases](Self::with_phases), or nothing has been allocated since the last mark.
+    /// A phase has ended: all its work has been enqueued. The iteration is over with it if it is the
+    /// last one of a cycle, as [`Job::end_with_next`]. Whether it is. Nothing happens if the job is
+    /// not one [with phases](Self::with_phases), or nothing has been allocated since the last mark.
     ///
     /// The next iteration begins with the next allocation: what only the phases have used is freed
     /// best before that.
@@ -112,7 +113,7 @@ impl<D: Device> AutoJob<D> {
             return false;
         }
         // Another thread may have ended it.
-        let ended = self.job.end().is_ok();
+        let ended = self.job.end_with_next().is_ok();
         // Last: what another thread allocates meanwhile is part of what ends, or of nothing.
         self.marker.lock().inside = false;
         ended
@@ -127,10 +128,8 @@ impl<D: Device> AutoJob<D> {
     /// The job, which marks its iterations itself from now on. The one that runs ends.
     #[must_use]
     pub fn into_job(self) -> Job<D> {
-        if self.marker.lock().inside {
-            // Another thread may have ended it.
-            let _ = self.job.end();
-        }
+        // It fails only if none runs.
+        let _ = self.job.end();
         self.job
     }
 

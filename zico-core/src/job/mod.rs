@@ -10,7 +10,6 @@ use core::fmt;
 use core::ops::{DerefMut, Range};
 
 use crate::executor::{Remote, Shared};
-use crate::heap::planned::PlanTask;
 use crate::heap::{GRANULE, JobHeap};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
@@ -19,7 +18,6 @@ use crate::types::JobKey;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError, NotRunning, ResumeError};
-use crate::types::lifetime::Lifetime;
 use crate::types::pulse::SharedPulse;
 use crate::types::report::{Begin, Held, JobSnapshot, Resume};
 use crate::types::stats::LiveBlocks;
@@ -82,6 +80,10 @@ impl<D: Device> Job<D> {
     }
 
     fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
+        if !self.shared.end_if_over(self.key, self.stream, &self.heap) {
+            // Another thread ends the last one: those who wait are told when it has.
+            return Ok(Begin::Wait(None));
+        }
         let asked = self.try_to_begin(shape);
         match asked {
             Ok(Begin::Wait(_)) if self.preemptible => self.shared.preempt(Some(self.key)),
@@ -149,30 +151,47 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {
-        self.unpark(true);
-        // A failure leaves the batch open; the next poll fences it.
-        let _ = self.shared.fence(self.key);
-        let signature = self.heap.lock().signature;
-        self.shared.end(self.key, signature)?;
-        let mut heap = self.heap.lock();
-        let (task, spare) = (heap.end(), heap.give_up_spare(Lifetime::Iteration));
-        self.shared.give_back(self.key, heap, Zone::Iteration, spare);
-        // What another thread has freed meanwhile is not left parked between iterations.
-        self.unpark(true);
-        self.shared.changed();
-        if let Some(task) = task {
-            self.plan(task);
-        }
-        Ok(())
+        self.shared.end_iteration(self.key, self.stream, &self.heap)
     }
 
-    /// Plans the iterations that are like one that has ended.
-    fn plan(&self, task: PlanTask) {
-        // What cannot be planned is placed as before.
-        let Ok(layout) = task.plan(self.shared.region.value()) else { return };
-        if self.shared.replan(self.key, &layout.most()) {
-            self.heap.lock().install(layout);
+    /// The iteration is over when the next one [begins](Self::begin): what is freed until then is
+    /// freed within it.
+    ///
+    /// For runtimes that are told of an iteration's end before the job frees what it has used only
+    /// for that, as PyTorch's optimizers make a step before gradients are freed. What a job holds
+    /// between iterations others cannot count on; what one that runs will free they can.
+    ///
+    /// A job that then does nothing for as long as the pool has
+    /// [patience](crate::PoolConfig::patience) has ended it: whoever [looks](crate::Pool::poll)
+    /// then does so. So do [`end`](Self::end) and [`suspend`](Self::suspend). O(1), and a fence.
+    ///
+    /// # Errors
+    /// If no iteration has begun.
+    ///
+    /// ```
+    /// use zico_core::{Bytes, Lifetime, Pool, PoolConfig, Request};
+    /// use zico_mock::{MockConfig, MockDevice};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
+    /// let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)))?;
+    /// let job = pool.join("training", device.add_stream())?;
+    /// job.begin(None)?;
+    /// let gradients = job.alloc(Request::new(Bytes::mib(40), Lifetime::Iteration))?;
+    /// job.end_with_next()?; // the optimizer has made its step
+    /// job.free(gradients)?;
+    /// job.begin(None)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn end_with_next(&self) -> Result<(), NotRunning> {
+        let now = self.shared.device.now();
+        if !self.heap.lock().ends_with_next(now) {
+            return Err(NotRunning);
         }
+        // A failure leaves the batch open; the next poll fences it.
+        let _ = self.shared.fence(self.key);
+        Ok(())
     }
 
     /// Allocates device memory.

@@ -50,6 +50,9 @@ impl<D: Device> Job<D> {
     /// # }
     /// ```
     pub fn suspend(&self) -> Result<Bytes, SuspendError<D::Error>> {
+        if !self.shared.end_if_over(self.key, self.stream, &self.heap) {
+            return Err(SuspendError::Busy);
+        }
         // What other streams have passed is not taken anywhere.
         self.unpark(true);
         self.shared.suspend(self.key, self.stream, &self.heap)

@@ -1,0 +1,90 @@
+//! Ends iterations.
+
+use super::{Books, Shared};
+use crate::heap::JobHeap;
+use crate::heap::ending::Ending;
+use crate::heap::planned::PlanTask;
+use crate::types::JobKey;
+use crate::types::device::Device;
+use crate::types::error::NotRunning;
+use crate::types::lifetime::Lifetime;
+use crate::types::sync::Mutex;
+use crate::types::tuning::PATIENCE;
+use crate::types::units::Ticks;
+use crate::types::zone::Zone;
+
+impl<D: Device> Shared<D> {
+    /// Ends a job's iteration: gives back what only that has used, and plans those that come.
+    pub(crate) fn end_iteration(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> Result<(), NotRunning> {
+        self.unpark(job, stream, heap, true);
+        // A failure leaves the batch open; the next poll fences it.
+        let _ = self.fence(job);
+        let signature = heap.lock().signature;
+        let ended = self.end(job, signature);
+        let mut locked = heap.lock();
+        locked.ending = Ending::No;
+        if ended.is_err() {
+            drop(locked);
+            // A thread that would begin the next one may wait for this.
+            self.changed();
+            return ended;
+        }
+        let (task, spare) = (locked.end(), locked.give_up_spare(Lifetime::Iteration));
+        self.give_back(job, locked, Zone::Iteration, spare);
+        // What another thread has freed meanwhile is not left parked between iterations.
+        self.unpark(job, stream, heap, true);
+        self.changed();
+        if let Some(task) = task {
+            self.plan(job, heap, task);
+        }
+        Ok(())
+    }
+
+    /// Plans the iterations that are like one that has ended.
+    fn plan(&self, job: JobKey, heap: &Mutex<JobHeap<D>>, task: PlanTask) {
+        // What cannot be planned is placed as before.
+        let Ok(layout) = task.plan(self.region.value()) else { return };
+        if self.replan(job, &layout.most()) {
+            heap.lock().install(layout);
+        }
+    }
+
+    /// Ends the iteration that is over when the next one begins, if there is one. Not while another
+    /// thread is at it.
+    pub(crate) fn end_if_over(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> bool {
+        let ending = heap.lock().ending.take();
+        if matches!(ending, Ending::WithNext { .. }) {
+            // It fails only if the job has left.
+            let _ = self.end_iteration(job, stream, heap);
+        }
+        ending != Ending::Now
+    }
+
+    /// Ends those that are over of jobs that have done nothing for as long as others have patience.
+    pub(super) fn end_overdue(&self) {
+        let heaps = self.handles.lock().heaps();
+        let (now, patience) = (self.device.now(), self.patience());
+        for (job, stream, heap) in heaps {
+            if heap.lock().is_overdue(now, patience) {
+                self.end_if_over(job, stream, &heap);
+            }
+        }
+    }
+
+    fn patience(&self) -> Ticks {
+        match &self.books {
+            Books::Own(ledger) => ledger.lock().patience(),
+            Books::Remote(_) => PATIENCE,
+        }
+    }
+}
