@@ -121,14 +121,16 @@ impl Predictor {
 
     /// ... and with the margin that iterations have shown to need. The first few have shown little
     /// yet: how long blocks live is learned meanwhile, and so they are placed otherwise than
-    /// before. Nothing while lifetimes are being learned, unless the job has declared its peak.
+    /// before; and what the job has declared may come still. Nothing while lifetimes are being
+    /// learned, unless the job has declared its peak.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress).filter(|_| !self.is_learning())?;
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
         let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
         let kinds = if varies { KINDS_MARGIN.min(promised / KINDS_MARGIN_PART) } else { 0 };
         let least = learning.max(kinds);
-        Some(promised.saturating_add(self.margin.regions().max(least)))
+        let declared = self.declared.filter(|_| self.iterations < LEARNING).unwrap_or(0);
+        Some(promised.saturating_add(self.margin.regions().max(least)).max(declared))
     }
 
     /// Memory is leased for a block of which nobody has said how long it lives.
@@ -147,7 +149,8 @@ impl Predictor {
     /// the job has declared; none if nothing is known.
     pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
         let kinds = self.kinds.iter().map(|record| record.footprint);
-        let known = kinds.chain(self.footprints[0]).map(|footprint| footprint.now(settled)).max();
+        let lately = self.footprints.into_iter().flatten();
+        let known = kinds.chain(lately).map(|footprint| footprint.now(settled)).max();
         known.or_else(|| Some(persistent.saturating_add(self.declared?)))
     }
 

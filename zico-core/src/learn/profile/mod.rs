@@ -240,17 +240,23 @@ impl Profile {
     /// demand, by share of the operations made; lengths are this one's.
     #[must_use]
     pub fn envelope(&self, older: &Self) -> Self {
-        let mut points: Vec<Progress> = self.steps.iter().map(|step| step.progress).collect();
-        points.extend(older.steps.iter().map(|step| rescale(step.progress, older, self)));
-        points.sort_unstable();
-        points.dedup();
-        let steps = points.into_iter().map(|progress| {
-            let mut step = Step { progress, at: self.position(progress), ..Step::default() };
-            step.raise(&self.steps[self.step_at(progress)]);
-            step.raise(&older.steps[older.step_at(rescale(progress, self, older))]);
-            step
-        });
-        Self::new(steps.collect(), self.operations, self.length)
+        let own = self.steps.iter().map(|step| (step.progress, step));
+        let rescaled = |step: &Step| rescale(step.progress, older, self);
+        let olds = older.steps.iter().map(|step| (rescaled(step), step));
+        let mut points: Vec<(Progress, &Step)> = own.chain(olds).collect();
+        points.sort_unstable_by_key(|&(progress, _)| progress);
+        let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+        for (progress, begins) in points {
+            if steps.last().is_none_or(|step| step.progress != progress) {
+                let mut step = Step { progress, at: self.position(progress), ..Step::default() };
+                step.raise(&self.steps[self.step_at(progress)]);
+                step.raise(&older.steps[older.step_at(rescale(progress, self, older))]);
+                steps.push(step);
+            }
+            // Where one makes few operations many steps of the other begin at one of them.
+            steps.last_mut().into_iter().for_each(|step| step.raise(begins));
+        }
+        Self::new(steps, self.operations, self.length)
     }
 
     fn step_at(&self, progress: Progress) -> usize {

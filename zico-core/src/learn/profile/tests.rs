@@ -1,3 +1,8 @@
+use alloc::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 
 fn step(progress: u32, at: u64, demand: u32) -> Step {
@@ -97,5 +102,42 @@ fn an_envelope_is_never_below_either() {
         let here = demand_at(&both, Progress::new(p));
         assert!(here >= demand_at(&long, Progress::new(p)));
         assert!(here >= demand_at(&short, Progress::new(p / 2)));
+    }
+}
+
+/// A step of the older one may begin between two of the newer one's operations, or before its
+/// first if it made none.
+#[test]
+fn an_envelope_has_the_peaks_of_both_however_few_operations_the_newer_one_made() {
+    let older = profile(&[(1, 10, 2), (2, 20, 7), (3, 30, 3), (4, 40, 0)], 5, 50);
+    for operations in 0..5 {
+        let newer = profile(&[], operations, 9);
+        let both = newer.envelope(&older);
+        assert_eq!((both.claim(), both.peak()), (older.claim(), older.peak()), "{operations}");
+    }
+}
+
+fn waves() -> impl Strategy<Value = Profile> {
+    let steps = vec((0u32..3, 0u64..3, 0u32..9), 0..20);
+    (steps, 0u32..4, 0u64..4).prop_map(|(steps, operations, length)| {
+        let (mut progress, mut at) = (0, 0);
+        let steps = steps.into_iter().map(|(operations, time, demand)| {
+            (progress, at) = (progress + operations, at + time);
+            (progress, at, demand)
+        });
+        let steps: Vec<_> = steps.collect();
+        profile(&steps, progress + operations, at + length)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What is expected of the next iteration is the most of both.
+    #[test]
+    fn an_envelope_is_as_high_as_the_higher_one(newer in waves(), older in waves()) {
+        let both = newer.envelope(&older);
+        prop_assert_eq!(both.claim(), newer.claim().max(older.claim()));
+        prop_assert_eq!(both.peak(), newer.peak().max(older.peak()));
     }
 }

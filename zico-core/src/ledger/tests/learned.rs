@@ -1,6 +1,7 @@
 //! Jobs whose blocks' lifetimes are learned: nobody says what persists.
 
 use super::*;
+use crate::learn::signature::Mark;
 
 /// Leases pages that are learned to be of a zone.
 fn lease(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) {
@@ -114,6 +115,43 @@ fn an_iteration_of_which_nothing_is_known_keeps_what_there_was_for_it() {
     books.give_for_good(new, Zone::Iteration, &(0..18).collect::<Vec<u64>>());
     books.end(new);
     books.start(known);
+}
+
+/// What an iteration took is expected of the next but one as well, if the next has taken nothing.
+#[test]
+fn an_empty_iteration_does_not_hide_what_the_one_before_has_taken() {
+    let mut books = Books::new(16);
+    let job = books.join("a");
+    books.start(job);
+    books.lease(job, Zone::Iteration, &[0, 1]);
+    books.lease(job, Zone::Iteration, &[2, 3, 4, 5, 6]);
+    books.give_for_good(job, Zone::Iteration, &[0, 1, 2, 3, 4, 5, 6]);
+    books.end(job);
+    books.start(job);
+    books.end(job);
+    assert_eq!(books.ledger.room_to_start(job, &books.ledger.accounts[&job]), 7);
+    books.start(job);
+    assert!(ahead(&books, job) >= Some(7));
+}
+
+/// What a job has said that it takes may come as long as few iterations have shown what it does,
+/// even in one that begins as the last one did.
+#[test]
+fn a_declared_job_may_take_again_what_it_has_taken() {
+    let mut books = Books::new(16);
+    let job = books.try_join(JobConfig::new("a").declare(Bytes::mib(7))).unwrap();
+    for pages in [7, 3] {
+        let pages: Vec<u64> = (0..pages).collect();
+        books.start(job);
+        books.lease(job, Zone::Iteration, &pages);
+        books.ledger.recognise(job, Mark { power: 0, hash: pages.len() as u64 });
+        books.give_for_good(job, Zone::Iteration, &pages);
+        books.end(job);
+    }
+    books.start(job);
+    books.lease(job, Zone::Iteration, &[0, 1, 2]);
+    books.ledger.recognise(job, Mark { power: 0, hash: 3 });
+    assert!(ahead(&books, job) >= Some(7));
 }
 
 /// As things stand the unknown one may take one page more, since the other one keeps four between
