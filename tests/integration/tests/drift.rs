@@ -76,6 +76,32 @@ fn any_length() {
     }
 }
 
+/// A job whose iterations have all been new is expected to have a new one again, larger than any
+/// before, and not only once its first allocation has shown that it is. So nobody is out of memory.
+#[test]
+fn a_new_length_is_none_that_could_not_be_foreseen() {
+    let mut seed = 7;
+    let traces = ["gnmt", "bert-base"].map(|name| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        seed += 1;
+        let shares: Vec<f64> = (0..400).map(|_| 0.6 + 0.4 * random.f64()).collect();
+        varied(&bundled::open(name).unwrap(), &shares).unwrap()
+    });
+    let jobs: Vec<&Trace> = traces.iter().collect();
+    let needs = needs(&jobs, None, 40, &Machine::default()).unwrap();
+    for f in [0.25, 0.1] {
+        let config = ReplayConfig {
+            region: Some(needs.region),
+            iterations: 40,
+            jobs: vec![JobConfig::default(); 2],
+            ..ReplayConfig::new(needs.budget_at(f))
+        };
+        let outcome = replay(&jobs, &config, &mut |_| {}).unwrap();
+        assert_eq!(outcome.violations, []);
+        all_finish(&outcome);
+    }
+}
+
 #[test]
 fn a_peak_that_grows_by_a_third_in_mid_run() {
     for name in ["mobilenet_v2", "gnmt"] {

@@ -39,6 +39,11 @@ impl Steadiness {
         if self.learned && is_calm { more } else { 0 }
     }
 
+    /// Whether how long blocks live is learned, of some of them at least.
+    pub(super) fn is_learned(&self) -> bool {
+        self.learned
+    }
+
     /// Whether those before tell little of what the next iteration takes.
     pub(crate) fn is_learning(&self) -> bool {
         self.learned && self.calm < STEADY

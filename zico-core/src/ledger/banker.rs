@@ -5,58 +5,71 @@
 //! and give back what it holds.
 //!
 //! An iteration of which nothing is known may need more than there is for it as things stand: what
-//! others keep just now they may free, and take again. So nobody's finishing is built on its own:
-//! all of which it is known what they need have to be able to finish without it.
+//! others keep just now they may free, and take again. So other iterations may depend on its
+//! finishing only if it could have all that there can ever be for it. Otherwise all whose needs are
+//! known must be able to finish without it.
 
 use crate::types::JobKey;
 
-/// One running iteration, in regions.
+/// One running iteration, or what a job does before its first one, in regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     /// Whose it is.
     pub(crate) job: JobKey,
-    /// What it may still take.
+    /// What it may still take, as things stand.
     pub(super) need: u32,
+    /// The same if others are to depend on its finishing: more only if nothing is known of it.
+    pub(super) before_others: u32,
     /// What it gives back when it ends.
     pub(super) returns: u32,
     /// Whether that is learned of iterations before it, and not all there is for it.
     pub(super) is_known: bool,
 }
 
-impl Claim {
-    /// Who is tried first: trying the smallest need first is enough, since what is free never
-    /// shrinks from one to the next.
-    fn order(&self) -> (bool, u32) {
-        (!self.is_known, self.need)
-    }
-}
-
 /// Whether all can finish in some order when `free` regions are nobody's. O(n log n).
 pub(super) fn is_safe(free: u32, claims: &mut [Claim]) -> bool {
-    least_free(claims) <= free
+    finish(free, claims) == claims.len()
 }
 
-/// The least number of free regions with which all can finish in some order. O(n log n).
+/// The least number of free regions with which all can finish in some order. O(n log n), 32 times.
 pub(super) fn least_free(claims: &mut [Claim]) -> u32 {
-    claims.sort_unstable_by_key(Claim::order);
-    let (mut least, mut returned) = (0u32, 0u32);
-    for claim in claims {
-        least = least.max(claim.need.saturating_sub(returned));
-        returned = returned.saturating_add(claim.returns);
+    let needs = claims.iter().map(|claim| claim.before_others);
+    let (mut least, mut enough) = (0, needs.fold(0, u32::saturating_add));
+    while least < enough {
+        let middle = least + (enough - least) / 2;
+        if is_safe(middle, claims) { enough = middle } else { least = middle + 1 }
     }
     least
 }
 
 /// The jobs that can finish in some order when `free` regions are nobody's. O(n log n).
 pub(super) fn can_finish(free: u32, claims: &mut [Claim]) -> impl Iterator<Item = JobKey> {
-    claims.sort_unstable_by_key(Claim::order);
-    let mut free = free;
-    let finishes = claims.iter().take_while(move |claim| {
-        let can = claim.need <= free;
-        free = free.saturating_add(claim.returns);
+    let count = finish(free, claims);
+    claims[..count].iter().map(|claim| claim.job)
+}
+
+/// Puts those first that can finish, in their order. How many these are.
+///
+/// Trying the smallest need first is enough, since what is free never shrinks from one to the next.
+fn finish(mut free: u32, claims: &mut [Claim]) -> usize {
+    claims.sort_unstable_by_key(|claim| claim.before_others);
+    let before = as_far_as_it_goes(&mut free, claims, |claim| claim.before_others);
+    let rest = &mut claims[before..];
+    if rest.iter().any(|claim| claim.is_known) {
+        return before;
+    }
+    // Nobody else depends on these.
+    rest.sort_unstable_by_key(|claim| claim.need);
+    before + as_far_as_it_goes(&mut free, rest, |claim| claim.need)
+}
+
+fn as_far_as_it_goes(free: &mut u32, claims: &[Claim], need: impl Fn(&Claim) -> u32) -> usize {
+    let finishes = claims.iter().take_while(|claim| {
+        let can = need(claim) <= *free;
+        *free = free.saturating_add(if can { claim.returns } else { 0 });
         can
     });
-    finishes.map(|claim| claim.job)
+    finishes.count()
 }
 
 #[cfg(test)]
@@ -64,7 +77,7 @@ mod tests {
     use super::*;
 
     fn claim((need, returns): (u32, u32)) -> Claim {
-        Claim { job: 0, need, returns, is_known: true }
+        Claim { job: 0, need, before_others: need, returns, is_known: true }
     }
 
     fn safe(free: u32, claims: &[(u32, u32)]) -> bool {
@@ -82,11 +95,16 @@ mod tests {
 
     #[test]
     fn nobodys_finishing_is_built_on_one_of_which_nothing_is_known() {
-        let unknown = Claim { is_known: false, ..claim((1, 9)) };
+        let unknown = Claim { is_known: false, before_others: 9, ..claim((1, 9)) };
         assert!(!is_safe(2, &mut [unknown, claim((3, 1))]), "it may need more than that");
         assert!(is_safe(3, &mut [unknown, claim((3, 1))]));
         assert!(is_safe(3, &mut [Claim { need: 4, ..unknown }, claim((3, 1))]), "the last");
         assert!(!is_safe(3, &mut [Claim { need: 5, ..unknown }, claim((3, 1))]));
+        assert_eq!(least_free(&mut [unknown, claim((3, 1))]), 3);
+        let all_there_is = Claim { before_others: 2, ..unknown };
+        assert!(is_safe(2, &mut [all_there_is, claim((3, 1))]), "it needs no more in any case");
+        assert!(!is_safe(1, &mut [all_there_is, claim((3, 1))]));
+        assert_eq!(least_free(&mut [all_there_is, claim((3, 1))]), 2);
     }
 
     #[test]

@@ -57,6 +57,8 @@ impl Expected {
 pub(super) struct Novelty {
     claims: [u32; NOVELTY_CLAIMS],
     count: usize,
+    /// That of the job's first iteration, where its blocks' lifetimes were told. It is of no kind.
+    first: u32,
 }
 
 impl Novelty {
@@ -65,19 +67,25 @@ impl Novelty {
         self.count += 1;
     }
 
+    pub(super) fn note_first(&mut self, claim: u32) {
+        self.first = claim;
+    }
+
     fn known(&self) -> impl Iterator<Item = u32> + '_ {
         self.claims.iter().take(self.count).copied()
     }
 
+    /// The highest of all that is known.
     pub(super) fn highest(&self) -> u32 {
-        self.known().max().unwrap_or(0)
+        self.known().max().unwrap_or(0).max(self.first)
     }
 
     /// None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
         let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= NOVELTY_FEWEST)?;
-        let (highest, lowest) = (self.highest(), self.known().min()?);
+        let (highest, lowest) = (self.known().max()?, self.known().min()?);
         let more = (NOVELTY_FACTOR * u64::from(highest - lowest)).div_ceil(count);
-        Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
+        let next = highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        Some(next.max(self.first))
     }
 }

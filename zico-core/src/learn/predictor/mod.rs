@@ -3,7 +3,7 @@
 //! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
 //! iteration of a known kind is expected to do what that kind has done. Before its first allocation
 //! it is expected to do what the last two iterations did, and to need no more than the largest of
-//! all.
+//! all; or, as long as there have been new kinds lately, than a new one.
 //!
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
@@ -22,6 +22,7 @@ use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
 use crate::learn::profile::Profile;
+use crate::learn::recent::Recent;
 use crate::learn::signature::{Mark, Signature};
 use crate::learn::steadiness::Steadiness;
 use crate::types::tuning::KINDS;
@@ -87,6 +88,8 @@ pub(crate) struct Predictor {
     /// expected now. None if something else is.
     alike: Option<u32>,
     novelty: Novelty,
+    /// Which of the last iterations were of a new kind: 1, or else 0.
+    lately_new: Recent,
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
@@ -282,10 +285,14 @@ impl Predictor {
         self.margin.note(exceeded.max(varied));
         self.leftovers.note_left(left);
         self.footprints = [Some(footprint), self.footprints[0]];
-        // The first one is different: it makes what persists.
+        // The first one is different: it makes what persists. That is no part of its wave where the
+        // job has said so.
         let first = self.iterations == 0;
         self.iterations = self.iterations.saturating_add(1);
         let is_alike = !first || self.told.is_some();
+        if !is_alike && !self.steadiness.is_learned() {
+            self.novelty.note_first(newest.claim().value());
+        }
         let alike = is_alike.then(|| self.file(&newest, signature, footprint));
         let last = self.last.replace(newest.clone());
         let mut usual = match (alike, last) {
@@ -294,7 +301,9 @@ impl Predictor {
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        usual.height = usual.height.map(|height| height.max(self.novelty.highest()));
+        let most = if self.lately_new.most() > 0 { self.novelty.next() } else { None };
+        let most = most.unwrap_or_else(|| self.novelty.highest());
+        usual.height = usual.height.map(|height| height.max(most));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);
@@ -319,6 +328,7 @@ impl Predictor {
         let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
         let found = self.find(kind);
         if let Some(record) = found.and_then(|at| self.kinds.make_latest(at)) {
+            self.lately_new.note(0);
             let expected = Expected::after(&newest, &record.newest);
             let is_planned = record.is_planned;
             *record =
@@ -326,6 +336,7 @@ impl Predictor {
             return (expected, found == Some(0));
         }
         self.novelty.note(newest.claim().value());
+        self.lately_new.note(1);
         let expected = Expected::of(newest.clone(), false);
         let is_planned = false;
         let record =

@@ -34,8 +34,8 @@ impl Peak {
 impl Predictor {
     /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
     /// at other moments than before. Until they have shown when, they may need as much at any time.
-    /// One that leaves something for the next may need whatever there is, once: of what lies
-    /// elsewhere then nobody knows how it fits. One of a kind without a plan that begins as this
+    /// If the plan leaves blocks for the next iteration, its need is unknown once, since those
+    /// blocks may lie elsewhere. One of a kind without a plan that begins as this
     /// one does follows the plan as far as it is alike: it may need what it did without, and as
     /// much as the plan has come to hold by then. Whether the plan takes no more than iterations of
     /// its kind have held so far; else nothing has changed.

@@ -40,11 +40,32 @@ fn a_new_kind_may_need_anything_until_eight_are_known_and_then_some_more_than_th
         assert_eq!(run(&mut predictor, first, peak), [Some(largest), None]);
     }
     (5..9).for_each(|first| assert_eq!(run(&mut predictor, first, 30), [Some(60), None]));
-    assert_eq!(run(&mut predictor, 1, 50), [Some(60), Some(50)], "that one is known");
-    assert_eq!(run(&mut predictor, 9, 60), [Some(60), Some(60 + 8 * 40 / 8)]);
-    assert_eq!(run(&mut predictor, 10, 60), [Some(60), Some(60 + (8 * 40u32).div_ceil(9))]);
+    let more = |known: u32| Some(60 + (8 * 40u32).div_ceil(known));
+    assert_eq!(run(&mut predictor, 1, 50), [more(8), Some(50)], "that one is known");
+    assert_eq!(run(&mut predictor, 9, 60), [more(8), more(8)]);
+    assert_eq!(run(&mut predictor, 10, 60), [more(9), more(9)]);
     assert_eq!(predictor.largest(0, 0), Some(60));
+    (0..7).for_each(|_| assert_eq!(run(&mut predictor, 10, 60), [more(10), Some(60)]));
+    run(&mut predictor, 10, 60);
+    assert_eq!(run(&mut predictor, 10, 60)[0], Some(60), "there was nothing new lately");
+    assert_eq!(run(&mut predictor, 10, 60)[0], Some(60));
     assert_eq!(predictor.largest(7, 7), Some(67), "beside what has come to persist since");
+}
+
+/// Two empty iterations do not hide what the first one took; where lifetimes are learned that may
+/// have come to persist since.
+#[test]
+fn the_first_iteration_counts_where_lifetimes_are_told() {
+    for (is_learned, expected) in [(false, Some(70)), (true, Some(0))] {
+        let mut predictor = Predictor::default();
+        if is_learned {
+            predictor.note_learned();
+        }
+        for (sizes, peak) in [(&[1, 1][..], 70), (&[], 0), (&[], 0)] {
+            iterate(&mut predictor, sizes, peak);
+        }
+        assert_eq!(predictor.promised(Progress::ZERO), expected);
+    }
 }
 
 #[test]

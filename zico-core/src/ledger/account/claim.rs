@@ -1,7 +1,7 @@
 //! What others cannot count on of a job, and what it may still take.
 //!
-//! What a job holds while it does not run, only its running on may free. So it is not there: not
-//! for the claims of others, not for the room at a start, not in the banker's test. What a running
+//! Only the job itself can free what it holds between iterations. So that counts as not available:
+//! to the claims of others, to a start, in the banker's test. What a running
 //! iteration holds comes back at its end, but for what it has begun with and what those before it
 //! have left.
 
@@ -11,8 +11,8 @@ use super::Account;
 use crate::types::JobKey;
 use crate::types::want::Growth;
 
-/// How much a job is to blame where nothing can go on: whoever is most is told that there is no
-/// memory. Of two of one kind that is the one of more regions.
+/// How much a job is to blame. Where nothing can go on, the job that ranks highest is told that
+/// there is no memory. Within a variant more regions rank higher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::ledger) enum Blame {
     /// It keeps within what is expected of it.
@@ -29,10 +29,9 @@ pub(in crate::ledger) enum Blame {
 #[derive(Clone, Copy)]
 pub(in crate::ledger) struct Stake {
     pub(crate) job: JobKey,
-    /// What others cannot count on as things are, what it is about to keep left out ...
+    /// What others cannot use now, growth that is learned within this iteration left out ...
     pub(in crate::ledger) kept: u32,
-    /// ... and for sure: of what it leaves when an iteration ends, no more than all of them begin
-    /// with.
+    /// ... and for good: of leftovers only what both of the last two iterations began with.
     pub(in crate::ledger) surely_kept: u32,
     /// What others cannot have now.
     pub(in crate::ledger) reserved: u32,
@@ -46,13 +45,18 @@ pub(in crate::ledger) struct Stake {
 }
 
 impl Stake {
-    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep.
-    /// With one it is no more than the `most` there can be beside what they keep for sure.
+    /// The job's claim. While it has no profile that is all `there_is` beside what others may keep,
+    /// and the `most` there can be beside what they keep for sure if it is to finish before others.
+    /// With one it is no more than that.
     pub(in crate::ledger) fn claim(&self, there_is: u32, most: u32) -> Claim {
-        let claim = self.claim.map_or(there_is, |claim| most.min(claim));
         // What is reserved for it is its own, and stays so: as if it held that much.
-        let need = claim.saturating_sub(self.reserved);
-        Claim { job: self.job, need, returns: self.returns, is_known: self.claim.is_some() }
+        let more = |all: u32| all.saturating_sub(self.reserved);
+        let (need, before_others) = match self.claim {
+            Some(claim) => (more(most.min(claim)), more(most.min(claim))),
+            None => (more(there_is), more(most.max(there_is))),
+        };
+        let is_known = self.claim.is_some();
+        Claim { job: self.job, need, before_others, returns: self.returns, is_known }
     }
 }
 
