@@ -82,7 +82,7 @@ struct Broker {
     /// What it said when it began to listen.
     line: String,
     socket: PathBuf,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Broker {
@@ -95,8 +95,11 @@ impl Broker {
     }
 
     /// Starts it at a socket of its own.
-    fn start(mut command: Command) -> Self {
-        let folder = Folder::new();
+    fn start(command: Command) -> Self {
+        Self::start_in(Folder::new(), command)
+    }
+
+    fn start_in(folder: Folder, mut command: Command) -> Self {
         let socket = folder.path().join("b.sock");
         command.arg("--socket").arg(&socket).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -104,7 +107,16 @@ impl Broker {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         assert!(!line.is_empty(), "it did not listen: {:?}", child.wait());
-        Self { child, out, line, socket, _folder: folder }
+        Self { child, out, line, socket, folder }
+    }
+
+    /// Kills it, and starts another one of the host's memory at its socket.
+    fn killed_and_started_anew(&mut self, budget: &str) {
+        self.end(Signal::KILL);
+        let folder = std::mem::replace(&mut self.folder, Folder::new());
+        let mut command = zico();
+        command.args(["serve", "--device", "host", "--budget", budget, "--region", "64KiB"]);
+        *self = Self::start_in(folder, command);
     }
 
     /// One of the commands that ask it something.

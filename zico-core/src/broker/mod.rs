@@ -105,6 +105,8 @@ pub struct Broker<S> {
     has_users: bool,
     /// Clients of the broker before this one have yet to say what they have: nobody gets anything.
     is_recovering: bool,
+    /// Jobs of theirs that were to go to the host and stay there.
+    held_before: BTreeSet<JobKey>,
 }
 
 impl<S: Store> Broker<S> {
@@ -125,6 +127,7 @@ impl<S: Store> Broker<S> {
             user: None,
             has_users: false,
             is_recovering: false,
+            held_before: BTreeSet::new(),
         }
     }
 
@@ -197,7 +200,7 @@ impl<S: Store> Broker<S> {
     }
 
     /// Has a job that takes turns go to the host as soon as it runs no iteration, and stay there until
-    /// it is said otherwise. A broker that comes after this one does not know of it.
+    /// it is said otherwise. A broker that comes after this one has to be [told](Self::await_held).
     ///
     /// # Errors
     /// If there is no such job, it takes no turns, or could not be sure to come back.

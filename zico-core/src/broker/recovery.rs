@@ -4,6 +4,8 @@
 //! Until all of them have done so, or are gone, nothing is leased and nothing starts: what is not
 //! known to be somebody's might be.
 
+use alloc::vec::Vec;
+
 use super::clients::Client;
 use super::message::{Offered, Reply, Usage};
 use super::{Broker, Store, Violation};
@@ -27,9 +29,27 @@ impl<S: Store> Broker<S> {
         self.is_recovering = true;
     }
 
+    /// The jobs that are [held](Self::hold) on the host, those included that have yet to come back
+    /// to this broker. O(jobs).
+    #[must_use]
+    pub fn held(&self) -> Vec<JobId> {
+        let before = self.held_before.iter().copied();
+        before.chain(self.ledger.held_jobs()).map(JobId).collect()
+    }
+
+    /// These were held at the broker before this one. They are here, too, once they have told what
+    /// they have, if they could be sure to come back.
+    pub fn await_held(&mut self, jobs: impl IntoIterator<Item = JobId>) {
+        self.held_before.extend(jobs.into_iter().map(|JobId(job)| job));
+    }
+
     /// All of them have told what they have, or are gone.
     pub fn has_recovered(&mut self) {
         if core::mem::take(&mut self.is_recovering) {
+            // Only now it is known whether they could come back.
+            for job in core::mem::take(&mut self.held_before) {
+                let _ = self.ledger.hold(job, true);
+            }
             self.ledger.notify();
             self.ledger.admit();
             self.pump();

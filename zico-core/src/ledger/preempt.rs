@@ -1,9 +1,9 @@
 //! Preemption: jobs that take turns on the device.
 //!
-//! A preemptible job may be taken to the host between its iterations. So what it keeps stands in
-//! nobody's way for ever: others are refused for good only what does not fit beside what the jobs
-//! keep that are not preemptible, and beside the largest of those that are, which has to be able to
-//! come back ([`ticket`](super::ticket)).
+//! A preemptible job may be taken to the host between its iterations. So what it keeps blocks others
+//! only for a time: refused for good is only what does not fit beside what the jobs keep that are
+//! not preemptible, and the largest of those that are, which has to be able to come back
+//! ([`ticket`](super::ticket)).
 //!
 //! As things stand what it holds is there like that of any other job: no iteration is let start and
 //! no memory is granted on the strength of its going. It is *called upon* where somebody waits for
@@ -17,9 +17,9 @@
 //! patience.
 //!
 //! **Coming back** it needs room for all that it has and for an iteration. It does not come where
-//! that would only make another job wait that is running its iterations: not before that one has
-//! had a slice since others made way for it, and if it has a higher priority not before it has done
-//! nothing for a slice. Nor does it take room for which somebody waits who has asked before it.
+//! that would only stall a job that is at its iterations: that one first gets a slice after others
+//! made way for it, or, if its priority is higher, goes on until it has been idle for a slice. Nor
+//! does it take room for which somebody waits who has asked before it.
 //!
 //! After the time slices of Gandiva (Xiao et al., OSDI 2018, section 3.1).
 
@@ -83,6 +83,12 @@ impl Ledger {
         self.notify();
         self.admit();
         Ok(())
+    }
+
+    /// Those that are to stay there.
+    pub(crate) fn held_jobs(&self) -> impl Iterator<Item = JobKey> + '_ {
+        let held = |(_, account): &(&JobKey, &Account)| !account.gone && account.is_held();
+        self.accounts.iter().filter(held).map(|(&job, _)| job)
     }
 
     /// The device's clock when the books were changed last.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use zico_core::Bytes;
+use zico_core::{Bytes, JobId};
 
 /// The first word of the file, and the version of what follows.
 const HEAD: &str = "zico 1";
@@ -20,6 +20,8 @@ pub(super) struct Journal {
     budget: Bytes,
     /// The processes with jobs: one entry for each connection.
     processes: BTreeMap<u64, (u32, u64)>,
+    /// Jobs that have been told to stay on the host.
+    held: Vec<JobId>,
 }
 
 /// A process that has to tell what it has, or to end.
@@ -41,13 +43,15 @@ pub(super) struct Left {
     pub(super) budget: Bytes,
     /// Numbers of processes, and when each began.
     processes: Vec<(u32, u64)>,
+    /// Jobs that were held on the host.
+    pub(super) held: Vec<JobId>,
 }
 
 impl Journal {
     /// With those that the broker before this one has left.
     pub(super) fn new(socket: &Path, region: Bytes, budget: Bytes, awaited: &[Awaited]) -> Self {
         let processes = awaited.iter().map(|left| (left.key, (left.pid, left.began))).collect();
-        Self { path: path(socket), region, budget, processes }
+        Self { path: path(socket), region, budget, processes, held: Vec::new() }
     }
 
     /// A connection has come that may have jobs, in the place of an awaited process if it is one
@@ -75,11 +79,21 @@ impl Journal {
         }
     }
 
+    pub(super) fn set_held(&mut self, held: Vec<JobId>) {
+        if self.held != held {
+            self.held = held;
+            self.write();
+        }
+    }
+
     /// In one step: a broker that is killed meanwhile leaves the old one or the new one.
     fn write(&self) {
         let mut text = format!("{HEAD} {} {}\n", self.region.value(), self.budget.value());
         for (pid, began) in self.processes.values() {
             let _ = writeln!(text, "{pid} {began}");
+        }
+        for job in &self.held {
+            let _ = writeln!(text, "held {job}");
         }
         let new = self.path.with_extension("new");
         // Where it cannot be written a killed broker's jobs end with it; there is nobody to tell.
@@ -115,7 +129,9 @@ fn parse(text: &str) -> Option<Left> {
         let (pid, began) = line.split_once(' ')?;
         Some((pid.parse().ok()?, began.parse().ok()?))
     };
-    Some(Left { region, budget, processes: lines.filter_map(process).collect() })
+    let held = |line: &str| Some(JobId::from_number(line.strip_prefix("held ")?.parse().ok()?));
+    let processes = lines.clone().filter_map(process).collect();
+    Some(Left { region, budget, processes, held: lines.filter_map(held).collect() })
 }
 
 impl Left {
@@ -159,7 +175,11 @@ mod tests {
         journal.add(2, u32::MAX / 4, None);
         let found = left(&socket).unwrap();
         assert_eq!((found.region, found.budget), (Bytes::kib(64), Bytes::mib(2)));
-        assert_eq!(found.processes.len(), 2);
+        assert_eq!((found.processes.len(), found.held.len()), (2, 0));
+        journal.set_held(vec![JobId::from_number(7), JobId::from_number(9)]);
+        let held = left(&socket).unwrap();
+        assert_eq!((held.processes.len(), held.held), (2, journal.held.clone()));
+        journal.set_held(Vec::new());
         let awaited: Vec<u32> = found.awaited().iter().map(|awaited| awaited.pid).collect();
         assert_eq!(awaited, [own]);
         // A broker that takes its place and does not live long has waited for the same.

@@ -176,8 +176,9 @@ impl<D: Physical> Server<D> {
             self.bury();
             self.look_for_awaited();
         }
-        // Whoever has changed it.
+        // Whoever has changed them.
         self.journal.set_budget(self.broker.budget());
+        self.journal.set_held(self.broker.held());
         self.pass_on();
         Ok(false)
     }

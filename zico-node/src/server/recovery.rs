@@ -29,6 +29,7 @@ impl<D: Physical> Server<D> {
             return Err(ServerError::Left { region: left.region, budget: left.budget });
         }
         broker.await_clients();
+        broker.await_held(left.held);
         Ok(awaited)
     }
 

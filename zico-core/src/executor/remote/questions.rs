@@ -51,7 +51,12 @@ impl<D: Device> Remote<D> {
     }
 
     pub(in crate::executor) fn set_pace(&self, job: JobKey, pace: Option<Pace>) -> bool {
-        matches!(self.ask(job, Request::SetPace(pace)), Ok(Reply::Whether(true)))
+        let set = matches!(self.ask(job, Request::SetPace(pace)), Ok(Reply::Whether(true)));
+        if set {
+            // A broker that comes in the place of this one is told.
+            self.change(job, |seat| seat.pace = pace);
+        }
+        set
     }
 
     pub(in crate::executor) fn may_turn(&self, job: JobKey) -> bool {

@@ -30,13 +30,13 @@ impl<D: Device> Remote<D> {
                     seat.config.clone(),
                     seat.offer(),
                     (seat.away_of(), seat.is_leaving_for_host),
-                    (seat.is_running, seat.claim),
+                    (seat.is_running, seat.claim, seat.pace),
                     seat.has_left,
                 )
             };
             seats.iter_mut().map(offer).collect::<Vec<_>>()
         };
-        for (job, config, offered, (regions, goes), (runs, claim), has_left) in jobs {
+        for (job, config, offered, (regions, goes), (runs, claim, pace), has_left) in jobs {
             let id = JobId(job);
             // What is reserved for it was so before: the new broker has room for it, or not even
             // that.
@@ -54,6 +54,9 @@ impl<D: Device> Remote<D> {
                 offers.tell(Some(id), Request::Away { regions, goes });
             }
             offers.tell(Some(id), Request::Resume { runs, claim });
+            if pace.is_some() {
+                offers.ask(Some(id), Request::SetPace(pace))?;
+            }
             if has_left {
                 offers.tell(Some(id), Request::Leave);
             }

@@ -7,6 +7,7 @@ use super::number;
 use crate::broker::{Offered, Usage};
 use crate::types::config::JobConfig;
 use crate::types::lifetime::Lifetime;
+use crate::types::pace::Pace;
 use crate::types::zone::Zone;
 
 /// What this process knows of one of its jobs in the books.
@@ -31,6 +32,8 @@ pub(super) struct Seat {
     /// No event could be recorded for it yet.
     pub(super) is_owed: bool,
     pub(super) is_running: bool,
+    /// The rate that it is held to, if this process has set one.
+    pub(super) pace: Option<Pace>,
     /// What its iteration is expected to take, in regions, if that was known when it asked to
     /// start.
     pub(super) claim: Option<u32>,
