@@ -196,6 +196,9 @@ pub enum PolicyName {
     Tgs,
     /// The same by our own controller, which estimates what the opportunistic jobs cost
     Estimating,
+    /// Gandiva: jobs whose peaks fit at once run side by side; all others take turns of a minute, or
+    /// of --time-slice, between which their memory is on the host
+    Gandiva,
 }
 
 impl PolicyName {
@@ -207,7 +210,25 @@ impl PolicyName {
             _ => None,
         }
     }
+
+    /// The slice of a turn on the device, if jobs take turns under it.
+    pub(crate) fn slice(self, given: Option<Ticks>) -> Option<Ticks> {
+        let takes_none = PolicyKind::from(self).needs_every_peak();
+        let usual = (self == Self::Gandiva).then_some(GANDIVA_SLICE);
+        given.or(usual).filter(|_| !takes_none)
+    }
+
+    /// The name by which people choose it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gandiva => "gandiva",
+            _ => self.pacing().map_or(PolicyKind::from(self).name(), Pacing::name),
+        }
+    }
 }
+
+/// Published: Gandiva's slices of 60 s (Xiao et al., OSDI 2018).
+const GANDIVA_SLICE: Ticks = Ticks::millis(60_000);
 
 fn priority(text: &str) -> Result<(String, Priority), String> {
     let wrong = || "a priority is NAME=production or NAME=opportunistic".to_owned();
@@ -229,7 +250,7 @@ impl From<PolicyName> for PolicyKind {
             PolicyName::Conservative => Self::Conservative,
             PolicyName::ModelBased => Self::ModelBased,
             PolicyName::TickTock => Self::TickTock,
-            PolicyName::Spatial => Self::Spatial,
+            PolicyName::Spatial | PolicyName::Gandiva => Self::Spatial,
             PolicyName::SalusPack => Self::SalusPack,
             PolicyName::SalusFair => Self::SalusFair,
             PolicyName::SalusSrtf => Self::SalusSrtf,

@@ -6,9 +6,7 @@ use std::sync::mpsc::Receiver;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use zico_core::Bytes;
-use zico_mock::replay::{
-    Machine, Needs, Pacing, PolicyKind, Priority, ReplayConfig, ReplayError, trial,
-};
+use zico_mock::replay::{Machine, Needs, PolicyKind, Priority, ReplayConfig, ReplayError, trial};
 use zico_mock::trace::Trace;
 
 use super::budget::{check, needs_for};
@@ -32,9 +30,12 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
     let machine = args.run.machine.machine(false);
     let needs = needs_for(&traces, &args.budget, &args.run, &machine)?;
     let budgets: Vec<Bytes> = args.budget.iter().map(|budget| budget.of(&needs)).collect();
-    // Checked for a policy that shares. A policy that needs more says so in its row.
+    // Checked for a policy that shares, or that needs less if one is asked for. A policy that needs
+    // more says so in its row.
+    let slices = args.policy.iter().map(|policy| policy.slice(args.run.time_slice));
+    let slice = slices.flatten().next().or(args.run.time_slice);
     for &budget in &budgets {
-        check(PolicyKind::Zico, budget, &needs, (&traces, args.run.time_slice))?;
+        check(PolicyKind::Zico, budget, &needs, (&traces, slice))?;
     }
     let priorities = priorities::priorities(&traces, &args.run)?;
     // Those that pace are of no use where all jobs are alike.
@@ -96,7 +97,7 @@ impl Tests<'_> {
             jobs: priorities::with(&self.priorities, self.needs.terms(kind, budget)),
             relief: Vec::new(),
             priorities: self.priorities.clone(),
-            slice: self.args.run.time_slice.filter(|_| !kind.needs_every_peak()),
+            slice: name.slice(self.args.run.time_slice),
             pacing,
             usage: Vec::new(),
             length: None,
@@ -108,7 +109,7 @@ impl Tests<'_> {
         let trial = trial(self.traces, &config, policy, &mut tell)?;
         self.bar.set_position(before + config.iterations * self.traces.len() as u64);
         let costs = costs.iter().flat_map(Receiver::try_iter).collect();
-        Ok(Tried { policy: pacing.map_or(kind.name(), Pacing::name), trial, costs })
+        Ok(Tried { policy: name.name(), trial, costs })
     }
 
     fn comparison(&self, trials: &[(Bytes, Vec<Tried>)]) -> Comparison {

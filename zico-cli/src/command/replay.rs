@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use zico_mock::replay::{
-    Means, Needs, Pacing, Plans, PolicyKind, ReplayConfig, one_at_a_time, relieve, replay,
+    Means, Needs, Plans, PolicyKind, ReplayConfig, one_at_a_time, relieve, replay,
 };
 use zico_mock::trace::Trace;
 
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     if args.policy.pacing().is_some() && (args.device != DeviceName::Mock || args.processes) {
         return Err(Failure::PacingOfDevice);
     }
-    if args.run.time_slice.is_some() && (args.device != DeviceName::Mock || args.processes) {
+    let slice = args.policy.slice(args.run.time_slice);
+    if slice.is_some() && (args.device != DeviceName::Mock || args.processes) {
         return Err(Failure::TurnsOfDevice);
     }
     let machine = args.run.machine.machine(means.is_some());
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     // Where each job has its share for good, plans that leave more for others are of no use.
     let relieved = means.filter(|_| !policy.needs_every_peak());
     if relieved.is_none() {
-        check(policy, budget, &needs, (&traces, args.run.time_slice))?;
+        check(policy, budget, &needs, (&traces, slice))?;
     }
     let mut config = ReplayConfig {
         budget,
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         iterations: args.run.iterations,
         relief: Vec::new(),
         priorities,
-        slice: args.run.time_slice.filter(|_| !policy.needs_every_peak()),
+        slice,
         pacing: args.policy.pacing(),
         usage: Vec::new(),
         length: None,
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     }
     let before = Instant::now();
     let mut outcome = replay(&traces, &config, &mut |done| bar.set_position(done))?;
-    outcome.policy = config.pacing.map_or(outcome.policy, Pacing::name);
+    outcome.policy = args.policy.name();
     let speed = outcome.steps as f64 / before.elapsed().as_secs_f64();
     bar.finish_and_clear();
 
