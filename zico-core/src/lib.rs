@@ -15,7 +15,8 @@
 //!
 //! * A [`Pool`] owns all memory under one budget on one device, in **regions** of one size. Each
 //!   region is created once and handed over between jobs. It stays mapped at every address that it
-//!   has backed, so that one that comes back to where it was is handed over by book-keeping alone.
+//!   has backed (unless jobs are isolated), so that one that comes back to where it was is handed
+//!   over by book-keeping alone.
 //! * A [`Job`] is a tenant. It has one arena per [`Lifetime`], so that a long-lived block never
 //!   strands memory that short-lived ones have given up.
 //! * A region that a job has emptied in program order is **draining** until the device has passed
@@ -32,7 +33,7 @@
 //!
 //! * `pool`: the handles of a pool.
 //! * `job`: what a tenant holds; allocations that missed, waiting, iterations nobody marks.
-//! * `executor`: the only code that calls the device for the pool, holding no lock.
+//! * `executor`: the only code that creates, maps, copies and fences, holding no lock.
 //! * [`broker`]: the ledger for jobs of several processes, as a state machine.
 //! * `ledger`: pure books behind one lock; answers a request for memory with a work order.
 //! * [`policy`]: when an iteration may start.
@@ -111,8 +112,8 @@ pub use types::lifetime::Lifetime;
 pub use types::pace::Pace;
 pub use types::refused::Refused;
 pub use types::report::{
-    Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, Planning, Resume,
-    Snapshot,
+    Activity, Begin, BudgetStatus, Counts, Detected, Held, Holder, JobSnapshot, OnSuspend,
+    Planning, Resume, Snapshot,
 };
 pub use types::stats::{Counter, LiveBlock, LiveBlocks, Stats};
 pub use types::units::{Addr, Bytes, Progress, Regions, Ticks};

@@ -1,7 +1,7 @@
 //! The books of a pool: its own, behind a lock, or a broker's.
 //!
-//! Whatever a handle asks of the books goes through here, so that jobs and the executor are the
-//! same for both.
+//! What a handle asks of the books goes through here, so that above the executor hardly anything
+//! knows which of the two it is.
 
 use alloc::format;
 use alloc::vec::Vec;

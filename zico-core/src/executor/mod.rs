@@ -1,9 +1,10 @@
-//! Carries out what the ledger decides: the only code that calls the device for the pool.
+//! Carries out what the ledger decides: the only code that creates, maps, copies and fences.
 //!
 //! Every change goes the same way. The ledger is changed under its lock and says what the device
 //! has to do; the lock is let go; the device does it; how that went is booked. So no lock is ever
-//! held across a call of the device, and a call that fails leaves the books true to it. Whoever
-//! lets go of the ledger's lock wakes those who wait, if the ledger says so.
+//! held across a call of the device, and a call that fails leaves the books true to it. Those who
+//! wait are woken through `Shared::changed` alone, mostly by whoever lets go of the ledger's lock
+//! (`Shared::ledger`), if the ledger says so.
 
 mod away;
 mod books;
@@ -89,15 +90,14 @@ impl<D: Device> Shared<D> {
             return;
         }
         let waiting = core::mem::take(&mut wakers.waiting);
-        // Waking is the executor's code: without the lock.
+        // Wakers run foreign code: not under the lock.
         drop(wakers);
         waiting.into_values().for_each(Waker::wake);
     }
 
     /// Wakes a task at the next change. Who registers again gives its ticket.
     pub(crate) fn register(&self, waker: &Waker, ticket: Option<u64>) -> u64 {
-        // Cloned before the lock is taken, and the old one dropped after: that is the executor's
-        // code.
+        // Cloned before the lock is taken, and the old one dropped after: foreign code.
         let waker = waker.clone();
         let mut wakers = self.wakers.lock();
         let ticket = ticket.unwrap_or_else(|| {

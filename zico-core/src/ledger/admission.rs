@@ -61,9 +61,10 @@ impl Ledger {
     /// Why an iteration may not start now, whatever the policy says: what it may need does not fit
     /// beside what the others keep just now, or those that run could not all finish.
     ///
-    /// What a job keeps that does not run cannot be waited for in turn: those that need less, and
-    /// those that keep it, go first. Where all that is in the way is kept by jobs that wait to
-    /// start themselves, one of them starts, and frees it or finds that there is no memory.
+    /// Nobody knows when a job between iterations frees what it keeps, so waiting for that reserves
+    /// nothing: jobs that need less, and those that keep it, go first. Where all that is in the way
+    /// is kept by jobs that wait to start themselves, one of them starts, and frees it or finds
+    /// that there is no memory.
     fn obstacle(&mut self, job: JobKey) -> Option<Obstacle> {
         // Alone, it needs at most what there is.
         if self.accounts.len() == 1 {
@@ -112,7 +113,8 @@ impl Ledger {
         need.min(self.target.saturating_sub(for_good.fold(0, u32::saturating_add)))
     }
 
-    /// A job that waited may start its iteration, or come back from the host: whether it is that.
+    /// A job that waited may start its iteration, or come back from the host. True if it comes
+    /// back.
     fn let_in(&mut self, job: JobKey) -> bool {
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         let returns = account.away.is_absent();

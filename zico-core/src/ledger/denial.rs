@@ -24,8 +24,8 @@ enum Outlook {
 }
 
 impl Ledger {
-    /// Why `want` can never be granted, if so. Where it is safe and within the job's terms, it only
-    /// can be so of what stays.
+    /// Why `want` can never be granted, if so. If it is safe and within the job's terms, only
+    /// growth that persists can be refused.
     pub(super) fn refusal(&self, job: JobKey, want: &Want) -> Option<Denied> {
         self.refuses(job, want.demand())
     }
@@ -242,7 +242,7 @@ impl Ledger {
         self.accounts.get(&job).map(Account::blame) >= waiting.map(Account::blame).max()
     }
 
-    /// Looks at the jobs that others wait for: those that they wait for in vain they do no longer.
+    /// Others wait no longer for jobs that have stood still for longer than the pool has patience.
     /// Wakes those who wait if they are to ask again, be it to be told that nothing can go on.
     pub(crate) fn look(&mut self, now: Ticks) {
         self.call_upon(Some(now));

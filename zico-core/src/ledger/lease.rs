@@ -198,10 +198,10 @@ impl Ledger {
         self.unpin(&order.pinned);
     }
 
-    /// The banker's test with what `job` asks for granted to it: passed by what is within its
-    /// floor, which is kept free for it in every state. In a state from which not all can finish as
-    /// it is (a job has left behind more than it ever had), whoever can still does, and nothing is
-    /// granted that would keep it from that.
+    /// The banker's test with what `job` asks for granted to it. What is within the job's floor
+    /// passes: it is kept free for it in every state. If some iteration cannot finish as things are
+    /// (a job has left behind more than it ever had), a lease must keep nobody from finishing who
+    /// can.
     pub(super) fn may_have(&mut self, job: JobKey, growth: Growth) -> bool {
         if self.is_safe_with(Some((job, growth)), 0) || self.is_within_floor(job, growth) {
             return true;
@@ -246,10 +246,9 @@ impl Ledger {
     /// granted and `floor` regions reserved for somebody else. What nobody else can have then, of
     /// all jobs and of the floor.
     ///
-    /// What a claim can come to at most is what the others do not keep. What a job is about to keep
-    /// more does not count there: it has to wait for an iteration of which nothing is known. But it
-    /// does not wait for what comes before a first iteration, of which nobody knows whether it is
-    /// one.
+    /// A claim is at most the limit less what other jobs keep. Persistent growth that is asked for
+    /// is not subtracted for a running iteration: that growth waits for an iteration without a
+    /// profile. For a first wave it is subtracted, since that may be no iteration at all.
     pub(super) fn lay_claims(&mut self, asked: Option<(JobKey, Growth)>, floor: u32) -> u32 {
         let (mut kept, mut surely, mut reserved) = (floor, floor, floor);
         self.stakes.clear();

@@ -21,6 +21,9 @@
 //! | `preempt` | which jobs go there, so that others can go on |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
+//! | `iteration`, `pace`, `bucket` | iterations that begin and end; jobs that are held to a rate |
+//! | `leaving`, `waits` | jobs that leave; who waits for whom |
+//! | `fairness` | how often one that waits has been bypassed |
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
 //! | `admission`, `queue` | which iterations start |
 //! | `retire` | regions whose memory goes back to the device |

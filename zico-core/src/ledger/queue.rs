@@ -120,9 +120,9 @@ impl Queue {
         (waiter.obstacle, waiter.verdict) = (Some(obstacle), Verdict::AfterAnEnd);
     }
 
-    /// The waiter at a place in the queue runs now. It has passed over those who asked before it,
-    /// if it was the order that put it before them: it is the first of those that what others keep
-    /// does not hold up. One that was let start because it delays nobody has passed nobody over.
+    /// The waiter at a place in the queue runs now. It has bypassed those who asked before it only
+    /// if it was the first in order of those that leftovers do not hold up. One that was let start
+    /// because it delays nobody has bypassed nobody.
     pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;

@@ -2,7 +2,7 @@
 //!
 //! Every change goes the same way: the ledger is changed under its lock, the lock is let go, the
 //! device does its part, and how that went is booked. So no lock is ever held across a device call,
-//! and a failed call leaves the books as they were.
+//! and after a call that fails the books say what the device has.
 
 mod config;
 

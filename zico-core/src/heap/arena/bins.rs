@@ -1,7 +1,7 @@
 //! Free pieces by their length: finds the tightest that is long enough, and of those the lowest.
 //!
 //! A segregated fit, in units of a granule or a page. Lengths up to [`EXACT_BINS`] units have a bin
-//! each, and twice as long ones share it with as many as are within a 2,048th of them. So the first
+//! each; longer ones share a bin if they differ by less than a 2,048th. So the first
 //! bin that is not empty ([`Bitmap`]) has the exact best fit: the piece on top of its heap
 //! ([`pairing`]), the tightest of the bin and the lowest of those. Only in the bin that a block's
 //! own size falls into there may be pieces that are too short, where lengths share it; those are

@@ -89,7 +89,7 @@ pub(super) struct Entry {
     pub(super) second: OptionalU32,
     /// When it is freed, the pages that it leaves empty stay backed for those who come next.
     pub(super) keeps: bool,
-    /// The first slot that is free before this allocation and was not before the one ahead of it.
+    /// The first slot whose time ends between the previous allocation and this one.
     pub(super) ends: OptionalU32,
     /// The next one that is free from the same allocation on as this slot.
     pub(super) next_end: OptionalU32,

@@ -31,9 +31,9 @@
 //! such a block goes to its place even in an iteration that is not as planned, if the place is
 //! free.
 //!
-//! A job may have several kinds of iteration. The plan to follow is the one for the shape that it
-//! tells; else one that begins with the size of the first allocation: of several that of the kind
-//! which came last time after the kind before, or the one that was followed last.
+//! A job may have several kinds of iteration. The plan to follow begins with the size of the first
+//! allocation, and is for the shape that the job tells, if it tells one: of several the plan of the
+//! kind that came after the last kind before, else the one followed last.
 //!
 //! # Pages
 //!

@@ -17,9 +17,9 @@ impl Account {
         }
     }
 
-    /// What the claim of the running iteration is beside: what persisted when it began, what the job
-    /// has said since, and as much as the last ones have made beyond that. More than those made
-    /// comes in the place of what was an iteration's own before.
+    /// What the running claim is added to: what persisted at its start, what the job has said
+    /// since, and the growth of the last iterations. Growth beyond theirs is in the place of what
+    /// was an iteration's own before.
     pub(in crate::ledger) fn base(&self) -> u32 {
         let persisted = match &self.phase {
             Phase::Running(run) => run.persisted.saturating_add(run.told),
