@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use zico_core::{
-    AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, Pool, PoolConfig,
-    Request, Stats, SuspendError,
+    AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, LiveBlock, OnSuspend,
+    Pool, PoolConfig, Request, Stats, SuspendError,
 };
 
 use zico_node::host::Backing;
@@ -48,8 +48,9 @@ pub(crate) trait Tenant: Send + Sync {
     fn free(&self, block: Block) -> Result<(), Failure>;
     fn record_use(&self, block: Block, stream: RawStream) -> Result<(), Failure>;
     fn stats(&self) -> (Stats, Counts);
-    /// Goes to the host with all it has, how much that is; an iteration that runs ends.
-    fn suspend(&self) -> Result<Bytes, Failure>;
+    /// Goes to the host with all it has but for some blocks, how much that is; an iteration that
+    /// runs ends.
+    fn suspend(&self, choices: &Choices) -> Result<Bytes, Failure>;
     /// Comes back, as soon as there is room.
     fn resume(&self) -> Result<(), Failure>;
     /// Counts the most that was allocated and so on anew.
@@ -91,6 +92,35 @@ enum Phase {
     Due,
     /// One runs.
     Inside,
+}
+
+/// Blocks of a job that goes to the host of which the contents are not copied, by addresses within
+/// them.
+pub(crate) struct Choices {
+    keep: Vec<u64>,
+    discard: Vec<u64>,
+}
+
+impl Choices {
+    /// Those to keep, and those of which nothing is needed. One that is both is kept.
+    pub(crate) fn new(mut keep: Vec<u64>, mut discard: Vec<u64>) -> Self {
+        keep.sort_unstable();
+        discard.sort_unstable();
+        Self { keep, discard }
+    }
+
+    fn of(&self, block: &LiveBlock) -> OnSuspend {
+        let (start, len) = (block.address.value(), block.bytes.value());
+        let holds = |addresses: &[u64]| {
+            let next = addresses.partition_point(|&address| address < start);
+            addresses.get(next).is_some_and(|address| address - start < len)
+        };
+        match () {
+            () if holds(&self.keep) => OnSuspend::Keep,
+            () if holds(&self.discard) => OnSuspend::Discard,
+            () => OnSuspend::Copy,
+        }
+    }
 }
 
 /// Opens a pool.
@@ -265,18 +295,18 @@ impl<D: Adopt> Tenant for Seat<D> {
         self.enter(Phase::Due);
     }
 
-    fn suspend(&self) -> Result<Bytes, Failure> {
+    fn suspend(&self, choices: &Choices) -> Result<Bytes, Failure> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.leave_iteration();
         let until = Instant::now() + PATIENCE;
         let gone = loop {
-            match self.job.suspend() {
+            match self.job.suspend_with(|block| choices.of(block)) {
                 Err(SuspendError::Busy) if Instant::now() < until => std::thread::sleep(LOOK),
                 done => break done?,
             }
         };
         // Others have the room when the device has made the copies.
-        while self.pool.poll().is_ok() && !self.job.held().total().is_zero() {
+        while self.pool.poll().is_ok() && !self.job.held().draining.is_zero() {
             std::thread::sleep(LOOK);
         }
         Ok(gone)

@@ -3,14 +3,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zico_core::{
-    AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, Pool, Request, Resume,
-    ResumeError, SuspendError,
+    Addr, AllocError, Begin, Block, Bytes, Device, FreeError, Job, Lifetime, OnSuspend, Pool,
+    Request, Resume, ResumeError, SuspendError,
 };
 use zico_mock::trace::{BlockId, Step};
 use zico_mock::{Access, Claim, MockDevice, MockStream};
+
+/// What is to become of a block when its job goes to the host: of one in four nothing is needed, and
+/// one in four stays. The same of the same address.
+#[must_use]
+pub fn at_random(address: Addr) -> OnSuspend {
+    match (address.value() >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 {
+        0 => OnSuspend::Discard,
+        1 => OnSuspend::Keep,
+        _ => OnSuspend::Copy,
+    }
+}
 
 /// A block, and the claim that its job has on it; none while the job is on the host.
 pub type Owned = (Block, Option<Claim>);
@@ -27,6 +38,8 @@ pub struct Tenant<D: Device<Stream = MockStream>> {
     pub owner: u32,
     /// Its blocks, by what is written in them.
     pub blocks: BTreeMap<u64, Owned>,
+    /// Those of which the contents were given up.
+    lost: BTreeSet<u64>,
 }
 
 fn access(owner: u32, block: &Block) -> Access {
@@ -38,7 +51,8 @@ impl<D: Device<Stream = MockStream>> Tenant<D> {
     pub fn join(device: &MockDevice, pool: &Pool<D>, owner: u32) -> Self {
         let stream = device.add_stream();
         let job = pool.join(format!("job {owner}").as_str(), stream).unwrap();
-        Self { device: device.clone(), job, stream, owner, blocks: BTreeMap::new() }
+        let (blocks, lost) = (BTreeMap::new(), BTreeSet::new());
+        Self { device: device.clone(), job, stream, owner, blocks, lost }
     }
 
     /// Allocates a block and writes its number there.
@@ -67,9 +81,26 @@ impl<D: Device<Stream = MockStream>> Tenant<D> {
     /// # Errors
     /// As the pool's.
     pub fn suspend(&mut self) -> Result<Bytes, SuspendError<D::Error>> {
-        self.let_go();
-        let suspended = self.job.suspend();
-        if !suspended.as_ref().is_ok_and(|bytes| !bytes.is_zero()) {
+        self.suspend_with(|_| OnSuspend::Copy)
+    }
+
+    /// The same, where something else becomes of some blocks. The claims on those that stay do not
+    /// end.
+    ///
+    /// # Errors
+    /// As the pool's.
+    pub fn suspend_with(
+        &mut self,
+        choose: impl Fn(u64) -> OnSuspend,
+    ) -> Result<Bytes, SuspendError<D::Error>> {
+        self.let_go_of(|id| choose(id) != OnSuspend::Keep);
+        let ids: BTreeMap<_, _> =
+            self.blocks.iter().map(|(&id, (block, _))| (block.address(), id)).collect();
+        let suspended = self.job.suspend_with(|block| choose(ids[&block.address]));
+        if suspended.as_ref().is_ok_and(|bytes| !bytes.is_zero()) {
+            let lost = ids.into_values().filter(|&id| choose(id) == OnSuspend::Discard);
+            self.lost.extend(lost);
+        } else {
             self.have();
         }
         suspended
@@ -77,7 +108,11 @@ impl<D: Device<Stream = MockStream>> Tenant<D> {
 
     /// The claims on all blocks end.
     pub fn let_go(&mut self) {
-        for (_, claim) in self.blocks.values_mut() {
+        self.let_go_of(|_| true);
+    }
+
+    fn let_go_of(&mut self, goes: impl Fn(u64) -> bool) {
+        for (_, (_, claim)) in self.blocks.iter_mut().filter(|&(&id, _)| goes(id)) {
             let claim = claim.take();
             claim.into_iter().for_each(|claim| self.device.disown(self.stream, claim).unwrap());
         }
@@ -88,13 +123,19 @@ impl<D: Device<Stream = MockStream>> Tenant<D> {
         self.let_go();
     }
 
-    /// The blocks are where they were, with their contents.
+    /// The blocks are where they were, with their contents but for those that were given up: these
+    /// are made again.
     pub fn have(&mut self) {
         for (&id, (block, claim)) in &mut self.blocks {
             let Access { owner, addr, len } = access(self.owner, block);
-            *claim = Some(self.device.own(self.stream, owner, addr, len).unwrap());
-            self.device.expect(self.stream, access(owner, block), id).unwrap();
+            claim.get_or_insert_with(|| self.device.own(self.stream, owner, addr, len).unwrap());
+            let access = access(owner, block);
+            if self.lost.remove(&id) {
+                self.device.write(self.stream, access, id).unwrap();
+            }
+            self.device.expect(self.stream, access, id).unwrap();
         }
+        self.lost.clear();
     }
 
     /// Comes back, and looks at its blocks.

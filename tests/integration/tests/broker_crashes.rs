@@ -14,6 +14,7 @@ use zico_core::{
     Lifetime, Passed, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
 };
 use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
+use zico_tests::owned::at_random;
 
 const REGION: Bytes = Bytes::mib(2);
 const BUDGET: u64 = 16;
@@ -380,7 +381,11 @@ impl Tenant {
             return;
         }
         self.let_go(device);
-        match self.job.suspend() {
+        let gone = match self.takes_turns {
+            true => self.job.suspend(),
+            false => self.job.suspend_with(|block| at_random(block.address)),
+        };
+        match gone {
             Ok(bytes) => self.is_away = !bytes.is_zero(),
             // It may have asked to start.
             Err(

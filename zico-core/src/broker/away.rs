@@ -36,7 +36,7 @@ impl<S: Store> Broker<S> {
         Ok(Ok(()))
     }
 
-    /// The copies of these pages could not be made, and those of the others neither.
+    /// These pages of a job that is about to go stay where they are.
     pub(super) fn stay(
         &mut self,
         job: JobKey,

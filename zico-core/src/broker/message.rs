@@ -137,8 +137,8 @@ pub enum Request {
     Suspend,
     /// The copies to the host have been enqueued.
     Gone,
-    /// They could not be: of these pages the contents are where they were. With the last of them
-    /// comes [`Back`](Self::Back).
+    /// These pages do not go: their contents are where they were. If none goes,
+    /// [`Back`](Self::Back) comes after the last of them, else [`Gone`](Self::Gone).
     Stay(Lifetime, Vec<u64>),
     /// A job on the host asks to come back, or asks again: [`Reply::Whether`].
     Return,

@@ -35,6 +35,15 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// Of what is about to go, these pages stay: they are leased as they were.
+    pub(super) fn keep(&self, job: JobKey, pages: &[(Zone, u64)]) {
+        let now = self.device.now();
+        match &self.books {
+            Books::Own(_) => drop(self.quietly(|ledger| ledger.keep(job, pages, now))),
+            Books::Remote(remote) => remote.keep(job, pages),
+        }
+    }
+
     /// They could not be: these pages are leased as they were.
     pub(super) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
         let now = self.device.now();

@@ -32,9 +32,8 @@ pub(super) type SharedHeap<D> = Arc<Mutex<JobHeap<D>>>;
 /// What belongs to one job.
 pub(crate) struct JobHandles<D: Device> {
     stream: D::Stream,
-    /// Streams whose work uses what the job, which has left, has given up, and that its own has to
-    /// wait for before each fence: another thread may record the last one before this one has
-    /// recorded another.
+    /// Other streams that use what a job that has left has given up. Its own stream waits for them
+    /// before each fence, since threads may record its fences in any order.
     joins: Vec<D::Stream>,
     /// Of each arena, by zone; none once it has been released.
     ranges: Vec<Option<Arc<D::Range>>>,
@@ -45,11 +44,12 @@ pub(crate) struct JobHandles<D: Device> {
     copies: Vec<HostCopy>,
 }
 
-/// The contents of pages that lie side by side, on the host.
+/// Pages that lie side by side and are not on the device, and their contents on the host. None if
+/// these were not to be copied.
 pub(super) struct HostCopy {
     pub(super) zone: Zone,
     pub(super) pages: Range<u64>,
-    pub(super) memory: HostMemory,
+    pub(super) memory: Option<HostMemory>,
 }
 
 /// Host memory that goes when the device has passed what uses it.

@@ -13,10 +13,10 @@ use crate::types::units::Bytes;
 impl<D: Device> Shared<D> {
     /// These copies are needed no more once the device has passed what is enqueued on the stream.
     pub(super) fn host_is_used(&self, stream: D::Stream, copies: Vec<HostCopy>) {
-        if copies.is_empty() {
+        let memories: Vec<_> = copies.into_iter().filter_map(|copy| copy.memory).collect();
+        if memories.is_empty() {
             return;
         }
-        let memories = copies.into_iter().map(|copy| copy.memory).collect();
         // What cannot be recorded now is tried again.
         let event = self.device.record(stream).ok();
         self.handles.lock().put_used_host([UsedHost { memories, stream, event }]);

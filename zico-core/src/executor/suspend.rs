@@ -1,9 +1,9 @@
 //! Takes a job's memory to the host and brings it back, region by region.
 //!
-//! Suspending is giving up all pages, but for the copies before the fence; resuming is leasing them
-//! again, with copies after. The heap is left as it is meanwhile: nothing is placed in it. Whoever
-//! moves a job counts as a thread of it that leases: another one that makes it leave meanwhile
-//! leaves the rest to this one.
+//! Suspending gives up pages, with copies enqueued before the fence; resuming leases them again,
+//! with copies after. The heap is left as it is meanwhile: nothing is placed in it. The thread that
+//! moves a job counts as one that leases: if another one makes the job leave meanwhile, the mover
+//! does the rest.
 
 use alloc::vec::Vec;
 
@@ -12,10 +12,11 @@ use super::books::refusal;
 use super::handles::HostCopy;
 use super::remote::Remote;
 use crate::heap::JobHeap;
+use crate::heap::away::Choices;
 use crate::types::JobKey;
 use crate::types::device::{Class, Device, DeviceError, Host};
 use crate::types::error::{AllocError, BrokerError, ResumeError, SuspendError};
-use crate::types::report::Resume;
+use crate::types::report::{OnSuspend, Resume};
 use crate::types::sync::Mutex;
 use crate::types::tuning::COPIED_AT_A_TIME;
 use crate::types::units::Bytes;
@@ -30,35 +31,44 @@ struct Sent<S> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Takes all that a job has to the host. How much that is.
+    /// Takes what a job has to the host, but for what is to stay. How much that is.
     pub(crate) fn suspend(
         &self,
         job: JobKey,
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
+        choices: &Choices,
     ) -> Result<Bytes, SuspendError<D::Error>> {
         let tier = self.device.host().ok_or(SuspendError::Unsupported)?;
-        let Sent { pages: sent, streams } = self.send(job, heap)?;
-        let (mut copies, mut result) = (Vec::new(), Ok(()));
-        if !sent.is_empty() {
-            result = self.order_after(stream, streams);
-            result = result.and_then(|()| self.copy_out(job, stream, tier, &sent, &mut copies));
+        let Sent { pages, streams } = self.send(job, heap)?;
+        let becomes = heap.lock().on_suspend(&pages, choices);
+        let (kept, going): (Vec<_>, Vec<_>) =
+            pages.into_iter().zip(becomes).partition(|&(_, becomes)| becomes == OnSuspend::Keep);
+        if !kept.is_empty() {
+            let kept: Vec<_> = kept.into_iter().map(|(page, _)| page).collect();
+            self.keep(job, &kept);
         }
-        let is_gone = result.is_ok() && !sent.is_empty();
+        let (mut copies, mut result) = (Vec::new(), Ok(()));
+        if !going.is_empty() {
+            result = self.order_after(stream, streams);
+            result = result.and_then(|()| self.copy_out(job, stream, tier, &going, &mut copies));
+        }
+        let is_gone = result.is_ok() && !going.is_empty();
         if is_gone {
             self.handles.lock().put_copies(job, copies);
             self.gone(job);
             // A failure leaves the batch open, which the next poll fences.
             let _ = self.fence(job);
         } else {
-            self.stay(job, &sent);
+            let stays: Vec<_> = going.iter().map(|&(page, _)| page).collect();
+            self.stay(job, &stays);
             self.host_is_used(stream, copies);
         }
         if !self.moved(job, heap, !is_gone) {
             return Err(SuspendError::Left);
         }
         result.map_err(SuspendError::Device)?;
-        Ok(self.length(sent.len()))
+        Ok(self.length(going.len()))
     }
 
     /// Takes those to the host that are to give way. One that cannot go is not tried again for a
@@ -75,7 +85,7 @@ impl<D: Device> Shared<D> {
                 continue;
             }
             self.unpark(job, stream, &heap, true);
-            match self.suspend(job, stream, &heap) {
+            match self.suspend(job, stream, &heap, &Choices::default()) {
                 Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
                 // It is tried again. Another thread may be about to leave an iteration that has
                 // ended in the books.
@@ -126,24 +136,30 @@ impl<D: Device> Shared<D> {
         })
     }
 
-    /// Enqueues the copies of pages to the host.
+    /// Enqueues the copies of pages to the host, but for those of which nothing is needed.
     fn copy_out(
         &self,
         job: JobKey,
         stream: D::Stream,
         tier: Host<'_, D>,
-        sent: &[(Zone, u64)],
+        going: &[((Zone, u64), OnSuspend)],
         copies: &mut Vec<HostCopy>,
     ) -> Result<(), D::Error> {
         let most = usize::try_from(COPIED_AT_A_TIME.value() / self.region.value().max(1));
         let most = most.unwrap_or(usize::MAX).max(1);
-        let runs = sent.chunk_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1);
+        let runs =
+            going.chunk_by(|&((zone, page), becomes), &next| next == ((zone, page + 1), becomes));
         for run in runs.flat_map(|run| run.chunks(most)) {
-            let (zone, first) = run[0];
+            let ((zone, first), becomes) = run[0];
+            let pages = first..first + run.len() as u64;
+            if becomes == OnSuspend::Discard {
+                copies.push(HostCopy { zone, pages, memory: None });
+                continue;
+            }
             let Some(range) = self.handles.lock().range(job, zone) else { continue };
             let memory = self.host_memory(tier, self.length(run.len()))?;
             let copied = tier.copy_out(stream, &range, self.offset(first), &memory);
-            copies.push(HostCopy { zone, pages: first..first + run.len() as u64, memory });
+            copies.push(HostCopy { zone, pages, memory: Some(memory) });
             copied?;
         }
         Ok(())
@@ -225,9 +241,11 @@ impl<D: Device> Shared<D> {
             return Ok(false);
         }
         let range = self.handles.lock().range(job, zone);
-        let copied = match range {
-            Some(range) => tier.copy_in(stream, &range, self.offset(copy.pages.start), memory),
-            None => Ok(()),
+        let copied = match (range, memory) {
+            (Some(range), Some(memory)) => {
+                tier.copy_in(stream, &range, self.offset(copy.pages.start), memory)
+            }
+            _ => Ok(()),
         };
         if copied.is_err() {
             self.send_again(job, zone, &pages);

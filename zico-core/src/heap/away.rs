@@ -5,6 +5,8 @@
 //! and only then it is looked at why.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -13,6 +15,7 @@ use super::placement::Placement;
 use crate::types::block::Block;
 use crate::types::device::Device;
 use crate::types::error::FreeError;
+use crate::types::report::OnSuspend;
 use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
@@ -23,7 +26,46 @@ pub(super) struct Away {
     emptied: Vec<(Zone, Range<u64>)>,
 }
 
+/// What is to become of the blocks of a job that goes to the host, by serial. All others are
+/// copied.
+#[derive(Debug, Default)]
+pub(crate) struct Choices(BTreeMap<u64, OnSuspend>);
+
+impl Choices {
+    /// The choice for each of these blocks.
+    pub(crate) fn of(blocks: impl Iterator<Item = (u64, OnSuspend)>) -> Self {
+        Self(blocks.filter(|&(_, choice)| choice != OnSuspend::default()).collect())
+    }
+
+    /// Whether a block is to stay.
+    pub(crate) fn keeps_any(&self) -> bool {
+        self.0.values().any(|&choice| choice == OnSuspend::Keep)
+    }
+
+    fn get(&self, serial: u64) -> OnSuspend {
+        self.0.get(&serial).copied().unwrap_or_default()
+    }
+}
+
 impl<D: Device> JobHeap<D> {
+    /// What becomes of these pages, which are in the order of their places: of each what the block
+    /// in it needs that needs most. Where no block lies there is nothing to copy.
+    /// O(blocks log pages + pages of all blocks).
+    pub(crate) fn on_suspend(&self, pages: &[(Zone, u64)], choices: &Choices) -> Vec<OnSuspend> {
+        let mut becomes = vec![OnSuspend::Discard; pages.len()];
+        let shift = self.page_bytes.value().trailing_zeros();
+        for zone in Zone::ALL {
+            for (start, len, serial) in self.lies().spans(zone) {
+                let choice = choices.get(serial);
+                let last = start.saturating_add(len.max(1) - 1) >> shift;
+                let first = pages.partition_point(|&page| page < (zone, start >> shift));
+                let its = pages[first..].iter().take_while(|&&page| page <= (zone, last)).count();
+                becomes[first..first + its].iter_mut().for_each(|page| *page = choice.max(*page));
+            }
+        }
+        becomes
+    }
+
     /// Whether the job's memory is on the host, or on its way there or back.
     pub(crate) const fn is_away(&self) -> bool {
         self.away.is_some()

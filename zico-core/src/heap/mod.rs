@@ -291,17 +291,21 @@ impl<D: Device> JobHeap<D> {
 
     /// The live blocks, in the order of their addresses within each zone.
     pub(crate) fn live_blocks(&self) -> Vec<LiveBlock> {
+        self.numbered_blocks().into_iter().map(|(_, block)| block).collect()
+    }
+
+    /// The same with the serial of each.
+    pub(crate) fn numbered_blocks(&self) -> Vec<(u64, LiveBlock)> {
         let mut blocks = Vec::new();
         for zone in Zone::ALL {
-            let block = |(address, len, serial)| LiveBlock {
-                name: self.notes.get(&serial).and_then(|note| note.name),
-                address,
-                bytes: Bytes::new(len),
-                lifetime: zone.lifetime(),
+            let block = |(address, len, serial)| {
+                let name = self.notes.get(&serial).and_then(|note| note.name);
+                let (bytes, lifetime) = (Bytes::new(len), zone.lifetime());
+                (serial, LiveBlock { name, address, bytes, lifetime })
             };
             let first = blocks.len();
             blocks.extend(self.lies().blocks(zone).map(block));
-            blocks[first..].sort_unstable_by_key(|block| block.address);
+            blocks[first..].sort_unstable_by_key(|(_, block)| block.address);
         }
         blocks
     }

@@ -220,12 +220,16 @@ impl Placement {
         (Some(start) == self.offset(block)).then_some(len)
     }
 
-    /// The live blocks of a zone, in no order: the address, the length and the serial of each.
+    /// The live blocks of a zone, in no order: where it begins, the length and the serial of each.
+    pub(super) fn spans(&self, zone: Zone) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let planned = (zone == Zone::Iteration).then(|| self.planned.blocks());
+        self.arenas[zone.index()].live().chain(planned.into_iter().flatten())
+    }
+
+    /// The same with the address in place of where it begins.
     pub(super) fn blocks(&self, zone: Zone) -> impl Iterator<Item = (Addr, u64, u64)> + '_ {
         let base = self.bases[zone.index()];
-        let planned = (zone == Zone::Iteration).then(|| self.planned.blocks());
-        let blocks = self.arenas[zone.index()].live().chain(planned.into_iter().flatten());
-        blocks.map(move |(start, len, serial)| {
+        self.spans(zone).map(move |(start, len, serial)| {
             (base.checked_add(Bytes::new(start)).unwrap_or(base), len, serial)
         })
     }

@@ -2,9 +2,11 @@
 
 use super::wait::Place;
 use super::{Changed, Job};
+use crate::heap::away::Choices;
 use crate::types::device::Device;
 use crate::types::error::{ResumeError, SuspendError};
-use crate::types::report::Resume;
+use crate::types::report::{OnSuspend, Resume};
+use crate::types::stats::LiveBlock;
 use crate::types::sync::Ordering;
 use crate::types::units::Bytes;
 
@@ -50,12 +52,72 @@ impl<D: Device> Job<D> {
     /// # }
     /// ```
     pub fn suspend(&self) -> Result<Bytes, SuspendError<D::Error>> {
+        self.suspend_chosen(&Choices::default())
+    }
+
+    /// The same, where `choose` says of each live block what becomes of it: some may stay, and be
+    /// used meanwhile, and of some nothing is needed any more. How much goes.
+    ///
+    /// Memory goes by pages of the size of a region. A page stays if anything in it is to stay, and
+    /// is copied if anything in it is to be copied. Blocks are told apart by what they have been
+    /// [named](crate::Request::named), by lifetime, or by address; one that is made while `choose`
+    /// is asked is copied. If all stays the job is not suspended.
+    ///
+    /// After the levels of sleep of vLLM, and the tags of `torch_memory_saver`. As
+    /// [`suspend`](Self::suspend) otherwise, and O(blocks log blocks).
+    ///
+    /// # Errors
+    /// As [`suspend`](Self::suspend), and if a block is to stay and the job
+    /// [takes turns](crate::JobConfig::preemptible) with others.
+    ///
+    /// ```
+    /// use zico_core::{Bytes, Lifetime, OnSuspend, Pool, PoolConfig, Request, Resume};
+    /// use zico_mock::{MockConfig, MockDevice};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
+    /// let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)).region_size(Bytes::mib(2)))?;
+    /// let job = pool.join("rollout", device.add_stream())?;
+    /// for (name, mib) in [("weights", 20), ("optimizer", 30), ("cache", 10)] {
+    ///     job.alloc(Request::new(Bytes::mib(mib), Lifetime::Persistent).named(name))?;
+    /// }
+    ///
+    /// let gone = job.suspend_with(|block| match block.name {
+    ///     Some("weights") => OnSuspend::Keep,
+    ///     Some("cache") => OnSuspend::Discard,
+    ///     _ => OnSuspend::Copy,
+    /// })?;
+    /// assert_eq!(gone, Bytes::mib(40));
+    /// assert_eq!(device.host_usage().0, Bytes::mib(30));
+    /// device.run_until_idle();
+    /// pool.poll()?;
+    /// assert_eq!(job.held().total(), Bytes::mib(20));
+    ///
+    /// assert_eq!(job.resume()?, Resume::Done);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn suspend_with(
+        &self,
+        mut choose: impl FnMut(&LiveBlock) -> OnSuspend,
+    ) -> Result<Bytes, SuspendError<D::Error>> {
+        // What it asks of the job it may: no lock is held.
+        let blocks = self.heap.lock().numbered_blocks();
+        let chosen = blocks.into_iter().map(|(serial, block)| (serial, choose(&block)));
+        let choices = Choices::of(chosen);
+        if self.preemptible && choices.keeps_any() {
+            return Err(SuspendError::TakesTurns);
+        }
+        self.suspend_chosen(&choices)
+    }
+
+    fn suspend_chosen(&self, choices: &Choices) -> Result<Bytes, SuspendError<D::Error>> {
         if !self.shared.end_if_over(self.key, self.stream, &self.heap) {
             return Err(SuspendError::Busy);
         }
         // What other streams have passed is not taken anywhere.
         self.unpark(true);
-        self.shared.suspend(self.key, self.stream, &self.heap)
+        self.shared.suspend(self.key, self.stream, &self.heap, choices)
     }
 
     /// Brings a suspended job back: all its memory, at its addresses, as it was. If the answer is

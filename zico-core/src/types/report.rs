@@ -240,6 +240,22 @@ pub enum Begin {
     Wait(Option<Ticks>),
 }
 
+/// What becomes of a block when its job goes to the host
+/// ([`Job::suspend_with`](crate::Job::suspend_with)).
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnSuspend {
+    /// Its contents are lost: its memory goes without a copy, and has anything in it when it comes
+    /// back. For what can be made again.
+    Discard,
+    /// Its contents are copied to the host and back.
+    #[default]
+    Copy,
+    /// It stays where it is, and can be used meanwhile. With it stays all that lies in the same
+    /// pages.
+    Keep,
+}
+
 /// The answer to a job that asks to come back from the host.
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,6 +107,37 @@ def test_what_is_refused_while_tensors_are_away(python: Python) -> None:
     assert len(said) == 3 and all("suspended" in text for text in said), said
 
 
+def test_some_tensors_stay_and_of_some_nothing_is_needed(python: Python) -> None:
+    """The weights are used while the state of the optimizer is away; of a cache nothing is copied."""
+    python(
+        """
+        import torch, zico, zico.torch
+        zico.torch.enable("256MiB", device="cpu", name="here")
+        model = torch.nn.Linear(1024, 1024)
+        optimizer = torch.optim.Adam(model.parameters())
+        given = torch.randn(64, 1024)
+        model(given).square().mean().backward()
+        optimizer.step()
+        cache, state = torch.ones(4 << 20), [state["exp_avg"] for state in optimizer.state.values()]
+        before, sums = model.weight.sum().item(), [part.sum().item() for part in state]
+        held = zico.stats()["reserved"]
+        with zico.torch.suspended(keep=[*model.parameters(), given], discard=[cache]) as gone:
+            assert gone >= 24 << 20, gone
+            assert zico.stats()["reserved"] == held - gone > 4 << 20, zico.stats()
+            assert model.weight.sum().item() == before
+            with torch.no_grad():
+                model.weight.mul_(2)
+        assert model.weight.sum().item() == 2 * before
+        assert [part.sum().item() for part in state] == sums
+        assert cache.fill_(3).sum() == 3 * (4 << 20)
+        everything = [*model.parameters(), *(p.grad for p in model.parameters()), given, cache]
+        everything += [part for state in optimizer.state.values() for part in state.values()]
+        assert zico.torch.suspend(keep=everything) == 0
+        torch.ones(1 << 20)
+        """
+    )
+
+
 def test_a_job_that_could_not_come_back_does_not_go(python: Python) -> None:
     python(
         """

@@ -15,9 +15,10 @@ or, with no line of the script changed::
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from zico._native import ZicoError, native
@@ -72,6 +73,11 @@ def parse_seconds(time: float | str) -> float:
     return seconds
 
 
+def _addresses(some: Iterable[int]) -> ctypes.Array[ctypes.c_void_p]:
+    addresses = list(some)
+    return (ctypes.c_void_p * len(addresses))(*addresses)
+
+
 class Job:
     """One tenant of a pool: what `Pool.join` gives."""
 
@@ -100,19 +106,25 @@ class Job:
         finally:
             self.end()
 
-    def suspend(self) -> int:
+    def suspend(self, keep: Iterable[int] = (), discard: Iterable[int] = ()) -> int:
         """Takes all that the job has to memory of the host, and gives its room on the device to others until `resume`.
 
         The job can always come back: where it could not, it does not go. Blocks keep their addresses; until then nothing
         may touch them, and nothing can be allocated. Tensors are suspended by `zico.torch.suspended`.
 
+        Args:
+            keep: Addresses in blocks that stay, and may be used meanwhile; with what lies in the same regions.
+            discard: Addresses in blocks whose contents are not needed any more.
+
         Returns:
-            How many bytes have gone.
+            How many bytes have gone; 0, and the job is not suspended, if all stays.
 
         Raises:
-            ZicoError: if it is suspended already, others keep what it would need to come back, or the host has no room.
+            ZicoError: if it is suspended already, others keep what it would need to come back, the host has no room, or
+                blocks are to stay of a job that takes turns with others.
         """
-        return native().made("zico_suspend", self._handle)
+        kept, discarded = _addresses(keep), _addresses(discard)
+        return native().made("zico_suspend_with", self._handle, kept, len(kept), discarded, len(discarded))
 
     def resume(self) -> None:
         """Brings a suspended job back as it was. Waits until there is room; other threads of Python run meanwhile."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import c_char_p, c_int, c_int32, c_uint32, c_uint64, c_void_p
+from ctypes import c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 OK = 0
@@ -76,7 +76,14 @@ _CALLS = {
     "zico_begin": (c_uint64,),
     "zico_end": (c_uint64,),
     "zico_mark": (c_uint64,),
-    "zico_suspend": (c_uint64, ctypes.POINTER(c_uint64)),
+    "zico_suspend_with": (
+        c_uint64,
+        ctypes.POINTER(c_void_p),
+        c_size_t,
+        ctypes.POINTER(c_void_p),
+        c_size_t,
+        ctypes.POINTER(c_uint64),
+    ),
     "zico_resume": (c_uint64,),
     "zico_job_stats": (c_uint64, ctypes.POINTER(JobStats)),
     "zico_reset_peaks": (c_uint64,),

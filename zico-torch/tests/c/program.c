@@ -145,6 +145,49 @@ static void marks(void) {
   OK(zico_close(pool));
 }
 
+/* Of a job that goes one block stays and is used, and one comes back with anything in it. */
+static void goes_in_part(void) {
+  ZicoPool pool = open_pool(16 * MIB);
+  ZicoJob job = join(pool, "away"), other = join(pool, "here"), turns = 0;
+  unsigned char *blocks[3] = {NULL, NULL, NULL};
+  void *more = NULL;
+  uint64_t gone = 1;
+  for (int i = 0; i < 3; i++) {
+    OK(zico_alloc(job, 4 * MIB, NULL, (void **)&blocks[i]));
+    memset(blocks[i], i, 4 * MIB);
+  }
+  const void *all[] = {blocks[0], blocks[1], blocks[2]};
+  const void *keep[] = {blocks[0] + 5, &gone}, *discard[] = {blocks[0], blocks[2]};
+  EXPECT(zico_suspend_with(job, NULL, 1, NULL, 0, &gone) == ZICO_INVALID);
+  OK(zico_suspend_with(job, all, 3, NULL, 0, &gone));
+  EXPECT(gone == 0);
+  OK(zico_suspend_with(job, keep, 2, discard, 2, &gone));
+  EXPECT(gone == 8 * MIB);
+  OK(zico_begin(other));
+  OK(zico_alloc(other, 12 * MIB, NULL, &more));
+  memset(more, 8, 12 * MIB);
+  for (uint64_t at = 0; at < 4 * MIB; at += 4093)
+    blocks[0][at] += 9;
+  OK(zico_dealloc(more));
+  OK(zico_end(other));
+  OK(zico_resume(job));
+  for (uint64_t at = 0; at < 4 * MIB; at += 4093)
+    EXPECT(blocks[0][at] == 9 && blocks[1][at] == 1);
+  memset(blocks[2], 2, 4 * MIB);
+  for (int i = 0; i < 3; i++)
+    OK(zico_dealloc(blocks[i]));
+  OK(zico_join_turns(pool, "turns", 0, 1000000, NULL, &turns));
+  OK(zico_alloc(turns, MIB, NULL, (void **)&blocks[0]));
+  EXPECT(zico_suspend_with(turns, keep, 2, NULL, 0, NULL) == ZICO_OK);
+  OK(zico_resume(turns));
+  keep[0] = blocks[0];
+  EXPECT(zico_suspend_with(turns, keep, 1, NULL, 0, NULL) == ZICO_INVALID);
+  OK(zico_leave(turns, NULL));
+  OK(zico_leave(job, NULL));
+  OK(zico_leave(other, NULL));
+  OK(zico_close(pool));
+}
+
 /* A job goes to the host, another one has its room, and it comes back as it was. */
 static void goes_and_comes_back(void) {
   ZicoPool pool = open_pool(16 * MIB);
@@ -350,6 +393,7 @@ int main(int count, char **arguments) {
   out_of_memory();
   marks();
   goes_and_comes_back();
+  goes_in_part();
   threads();
   plug();
   if (!alone) broker();

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use zico_core::{Device as _, Resume, SuspendError};
+use zico_core::{Device as _, OnSuspend, Resume, SuspendError};
 use zico_mock::Access;
 
 use super::run::{Actor, Dev, Done, Live, Run};
 use crate::handle::Handle;
+use crate::owned::at_random;
 
 impl Run<'_> {
     pub(super) fn suspend(&mut self, who: usize, job: &Arc<Handle<Dev>>) -> Done {
         self.let_go(who);
-        let suspended = job.suspend();
+        let suspended = match self.takes_turns(who) {
+            true => job.suspend(),
+            false => job.suspend_with(|block| at_random(block.address)),
+        };
         self.note(|| format!("job {who} is suspended: {suspended:?}"));
         match suspended {
             Ok(bytes) if !bytes.is_zero() => return Done::Yes,
@@ -82,7 +86,8 @@ impl Run<'_> {
     /// A job's blocks are where they were, and have in them what they had. One that takes turns
     /// uses them in its iterations only.
     fn have_again(&mut self, who: usize) {
-        if self.takes_turns(who) && !self.actors[who].inside {
+        let takes_turns = self.takes_turns(who);
+        if takes_turns && !self.actors[who].inside {
             return;
         }
         let Actor { stream, slots, given, .. } = &mut self.actors[who];
@@ -91,7 +96,9 @@ impl Run<'_> {
             let access = access(who, live);
             let Access { owner, addr, len } = access;
             live.claim = Some(self.device.own(*stream, owner, addr, len).unwrap());
-            self.device.expect(*stream, access, addr.value()).unwrap();
+            if takes_turns || at_random(addr) != OnSuspend::Discard {
+                self.device.expect(*stream, access, addr.value()).unwrap();
+            }
         }
     }
 

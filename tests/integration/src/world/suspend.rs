@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use zico_core::{Awaited, Device, Job, Lifetime, Resume, ResumeError, SuspendError};
+use zico_core::{Awaited, Device, Job, Lifetime, OnSuspend, Resume, ResumeError, SuspendError};
 use zico_mock::Access;
 
 use super::step::{Live, disown};
 use super::{Dev, Inner};
+use crate::owned::at_random;
 
 impl Inner {
     /// The job goes to the host if it is here, else it asks to come back.
@@ -32,7 +33,7 @@ impl Inner {
 
     fn suspend(&self, i: usize, stay: u64, job: &Job<Dev>) {
         self.let_go(i, stay);
-        match job.suspend() {
+        match job.suspend_with(|block| at_random(block.address)) {
             Ok(bytes) => {
                 if !bytes.is_zero() {
                     return;
@@ -45,7 +46,7 @@ impl Inner {
                 let all = why.held.saturating_add(why.kept_by_others);
                 assert!(all > why.budget, "{why}");
             }
-            Err(SuspendError::InIteration | SuspendError::Busy) => {}
+            Err(SuspendError::InIteration | SuspendError::Busy | SuspendError::TakesTurns) => {}
             Err(error) => panic!("{error}"),
         }
         self.have_again(i, stay);
@@ -63,7 +64,7 @@ impl Inner {
             if live.claim.is_some() {
                 let value = addr.value() ^ stay;
                 self.device.write(tenant.stream, Access { owner, addr, len }, value).unwrap();
-                live.written = true;
+                live.written = at_random(addr) != OnSuspend::Discard;
             }
             let (claim, elsewhere) = (live.claim.take(), core::mem::take(&mut live.elsewhere));
             disown(&self.device, streams, Live { block, claim, elsewhere, written: true });

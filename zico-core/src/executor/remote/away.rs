@@ -53,15 +53,25 @@ impl<D: Device> Remote<D> {
         });
     }
 
-    /// They could not be.
+    /// These pages do not go.
+    pub(in crate::executor) fn keep(&self, job: JobKey, pages: &[(Zone, u64)]) {
+        self.change_and_tell(job, |seat| self.tell_kept(job, seat, pages));
+    }
+
+    fn tell_kept(&self, job: JobKey, seat: &mut Seat, pages: &[(Zone, u64)]) {
+        seat.keep(pages);
+        for (zone, pages) in by_zone(pages) {
+            for some in pages.chunks(AT_A_TIME) {
+                self.tell(job, Request::Stay(zone.lifetime(), some.to_vec()));
+            }
+        }
+    }
+
+    /// The copies could not be enqueued: the rest does not go either.
     pub(in crate::executor) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
         self.change_and_tell(job, |seat| {
-            seat.stay(pages);
-            for (zone, pages) in by_zone(pages) {
-                for some in pages.chunks(AT_A_TIME) {
-                    self.tell(job, Request::Stay(zone.lifetime(), some.to_vec()));
-                }
-            }
+            self.tell_kept(job, seat, pages);
+            seat.is_leaving_for_host = false;
             self.tell(job, Request::Back);
         });
     }

@@ -61,8 +61,8 @@ impl Seat {
         sent
     }
 
-    /// It could not go: these pages are leased as they were.
-    pub(super) fn stay(&mut self, pages: &[(Zone, u64)]) {
+    /// These pages do not go: they are leased as they were.
+    pub(super) fn keep(&mut self, pages: &[(Zone, u64)]) {
         for place in pages {
             self.away.remove(place);
             self.leased.insert(*place);
@@ -70,7 +70,6 @@ impl Seat {
         let (next, leased) = (self.batch + 1, &self.leased);
         self.draining.retain(|(batch, place, _)| *batch != next || !leased.contains(place));
         self.given = self.given.saturating_sub(pages.len());
-        self.is_leaving_for_host = false;
     }
 
     /// How much of each zone is on the host or on its way there.
@@ -220,7 +219,8 @@ mod tests {
         seat.is_leaving_for_host = true;
         let sent = seat.send_all();
         assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Draining));
-        seat.stay(&sent);
+        seat.keep(&sent);
+        seat.is_leaving_for_host = false;
         assert!(!seat.is_open() && seat.away_of().is_empty());
         assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Leased));
     }

@@ -82,6 +82,8 @@ pub enum SuspendError<E> {
     Busy,
     /// It is suspended already, or on its way back.
     Suspended,
+    /// A block is to stay, and the job takes turns with others: it goes with all that it has.
+    TakesTurns,
     /// It could not be sure to come back.
     NoTicket(NoTicket),
     /// The device has no [host tier](crate::HostTier).
@@ -115,6 +117,9 @@ impl<E: fmt::Display> fmt::Display for SuspendError<E> {
                 f.write_str("another call of the job, or of the broker, is at it just now")
             }
             Self::Suspended => f.write_str("the job is suspended already"),
+            Self::TakesTurns => f.write_str(
+                "the job takes turns with others: it goes with all that it has, and no block stays",
+            ),
             Self::NoTicket(why) => why.fmt(f),
             Self::Unsupported => f.write_str("there is no memory of the host to go to"),
             Self::Left => f.write_str("the job has been made to leave"),

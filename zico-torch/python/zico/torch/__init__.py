@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -126,7 +126,7 @@ def disable() -> None:
     zico._set_job(None)
 
 
-def suspend() -> int:
+def suspend(keep: Iterable[torch.Tensor] = (), discard: Iterable[torch.Tensor] = ()) -> int:
     """Takes all tensors of this process that are zico's to memory of the host, and gives their room on the device to
     other jobs until `resume`: while a rollout runs, an evaluation on the CPU, or a server has nothing to do.
 
@@ -136,15 +136,21 @@ def suspend() -> int:
     Until `resume` no tensor may be touched, not even read: a process that does ends with a fault of memory. Tensors can
     be dropped. Small ones on the CPU (`enable`'s threshold) stay where they are.
 
+    Args:
+        keep: Tensors that stay and can be used meanwhile, as the parameters of a model that goes on serving.
+        discard: Tensors of which nothing is needed any more, as a cache that is filled anew: they have anything in them
+            afterwards. Sparing their copies is all that it does.
+
     Returns:
-        How many bytes have gone.
+        How many bytes have gone; 0, and nothing is suspended, if all tensors stay.
 
     Raises:
         zico.ZicoError: if zico is not enabled, or they are suspended already, or other jobs keep what they would need
-            to come back, or the host has no room.
+            to come back, or the host has no room, or tensors are to stay of a job that takes turns with others.
     """
     _synchronize()
-    return zico._current().suspend()
+    kept, discarded = ([some.untyped_storage().data_ptr() for some in tensors] for tensors in (keep, discard))
+    return zico._current().suspend(kept, discarded)
 
 
 def resume() -> None:
@@ -159,9 +165,9 @@ def resume() -> None:
 
 
 @contextmanager
-def suspended() -> Iterator[int]:
+def suspended(keep: Iterable[torch.Tensor] = (), discard: Iterable[torch.Tensor] = ()) -> Iterator[int]:
     """Within, the tensors of this process are on the host: `suspend`, and `resume` at the end."""
-    gone = suspend()
+    gone = suspend(keep, discard)
     try:
         yield gone
     finally:
