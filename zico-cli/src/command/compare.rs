@@ -38,10 +38,13 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
         check(PolicyKind::Zico, budget, &needs, (&traces, slice))?;
     }
     let priorities = priorities::priorities(&traces, &args.run)?;
-    // Those that pace are of no use where all jobs are alike.
-    let every = PolicyName::value_variants().iter().copied();
+    // Those that pace are of no use where all jobs are alike; and with given slices, or none, Gandiva's
+    // is Spatial's.
+    let is_of_use = |policy: &PolicyName| {
+        *policy != PolicyName::Gandiva && (policy.pacing().is_none() || !priorities.is_empty())
+    };
     let every: Vec<PolicyName> =
-        every.filter(|policy| policy.pacing().is_none() || !priorities.is_empty()).collect();
+        PolicyName::value_variants().iter().copied().filter(is_of_use).collect();
     let policies = if args.policy.is_empty() { &every } else { &args.policy };
     priorities::check(policies, &priorities, &traces)?;
     let each = args.run.iterations * traces.len() as u64;

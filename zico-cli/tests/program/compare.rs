@@ -240,3 +240,18 @@ fn a_job_of_low_priority_is_paced() {
     refused(&alone(&["--priority", "gnmt=production"]), &["gnmt", "dlrm #2"]);
     refused(&alone(&["--priority", "dlrm=high"]), &["NAME=production"]);
 }
+
+/// Gandiva's jobs take turns of a minute in a budget that has no room for what both keep: in so short
+/// a replay that is one after the other. No other policy shares so little.
+#[test]
+fn gandiva_runs_by_turns_what_does_not_fit_side_by_side() {
+    let least = ["compare", "gpt2-small", "bert-base", "-n", "3", "--budget", "3.6GiB", "--json"];
+    let comparison = json(&[&least[..], &["--policy", "gandiva"]].concat());
+    let policy = &comparison["budgets"][0]["policies"][0];
+    assert_eq!((&policy["policy"], &policy["violations"]), (&"gandiva".into(), &0.into()));
+    assert!(policy["figures"]["total_throughput"].as_f64().unwrap() > 0.5, "{policy}");
+    refused(
+        &[&least[..], &["--policy", "spatial"]].concat(),
+        &["too small for these jobs", "--time-slice"],
+    );
+}
