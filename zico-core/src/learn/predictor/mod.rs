@@ -3,7 +3,7 @@
 //! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
 //! iteration of a known kind is expected to do what that kind has done. Before its first allocation
 //! it is expected to do what the last two iterations did, and to need no more than the largest of
-//! all; or, as long as there have been new kinds lately, than a new one.
+//! all; or, as long as there have been new kinds lately, than a new one (if lifetimes are told).
 //!
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
@@ -301,7 +301,9 @@ impl Predictor {
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        let most = if self.lately_new.most() > 0 { self.novelty.next() } else { None };
+        // Where lifetimes are learned kinds differ by what has been learned in between.
+        let is_new = self.lately_new.most() > 0 && !self.steadiness.is_learned();
+        let most = if is_new { self.novelty.next() } else { None };
         let most = most.unwrap_or_else(|| self.novelty.highest());
         usual.height = usual.height.map(|height| height.max(most));
         self.now = Some(usual.clone());
