@@ -76,6 +76,7 @@ Strategies:
   swapadvisor     SwapAdvisor: an order of operations by a genetic algorithm, swaps by next use
   chen-sqrt       checkpoints at every sqrt(n)th operation; chen-greedy whenever so many bytes are made;
                   ap-sqrt and ap-greedy at articulation points alone; griewank binomially at those
+  checkmate-lp    Checkmate's linear program, rounded
   knapsack        PyTorch's memory budget: keep what takes most time to make again for its bytes
   echo            Echo: what is cheap again, where its own footprint leaves a gain
   rockmate-cheap  Rockmate's cheap rule: again if in less than half of a transfer, or else to the host

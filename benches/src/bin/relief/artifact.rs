@@ -9,10 +9,10 @@
 
 use std::path::Path;
 
-use zico_plan::relief::Graph;
+use zico_plan::relief::{Graph, Link, Strategy};
 
 use crate::ratios::best;
-use crate::{Failed, data, table};
+use crate::{Failed, data, table, verified};
 
 /// Budgets between the least memory and where nothing has to run again: as many as there.
 const BUDGETS: u64 = 32;
@@ -49,13 +49,14 @@ pub(crate) fn print(folder: &Path, work: u64) -> Result<(), Failed> {
             continue;
         }
         let tabled = Table::new(&graph);
-        let all = tabled.strategies();
+        let mut all = tabled.strategies();
         let mut known = Vec::new();
         for budget in tabled.budgets(&all) {
             if let Some(nanos) = best(&graph, budget, work)? {
                 known.push(Plan { bytes: budget, nanos });
             }
         }
+        all.push(("checkmate-lp", rounded(&graph, &known)?));
         for (name, plans) in &all {
             let ratio = |at: &Plan| {
                 let fits = plans.iter().filter(|plan| plan.bytes <= at.bytes);
@@ -75,6 +76,18 @@ pub(crate) fn print(folder: &Path, work: u64) -> Result<(), Failed> {
     }
     println!("{table}");
     Ok(())
+}
+
+/// Of each budget what the rounded linear program comes to, which is planned for that budget.
+fn rounded(graph: &Graph, known: &[Plan]) -> Result<Vec<Plan>, Failed> {
+    let link = Link::symmetric(1);
+    let mut plans = Vec::new();
+    for &Plan { bytes, .. } in known {
+        let Some(found) = Strategy::CheckmateLp.plan(graph, &link, bytes, 0) else { continue };
+        let nanos = verified(graph, &link, &found, bytes)?;
+        plans.extend(nanos.map(|nanos| Plan { bytes, nanos }));
+    }
+    Ok(plans)
 }
 
 impl Table {

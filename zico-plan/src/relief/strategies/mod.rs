@@ -3,6 +3,7 @@
 
 pub(in crate::relief) mod autoswap;
 mod capuchin;
+pub(in crate::relief) mod checkmate;
 mod dtr;
 mod echo;
 mod gist;
@@ -66,6 +67,8 @@ pub enum Strategy {
     ApGreedy,
     /// REVOLVE over articulation points (Griewank and Walther, ACM TOMS 2000).
     Griewank,
+    /// Checkmate's linear program, rounded in two phases (Jain et al., `MLSys` 2020).
+    CheckmateLp,
     /// `PyTorch`'s activation memory budget: a knapsack over saved activations.
     Knapsack,
     /// Echo: cheap operations again, their own footprint counted (Zheng et al., ISCA 2020).
@@ -96,7 +99,7 @@ pub enum Strategy {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Liveness,
         Self::AutoSwapDoa,
         Self::AutoSwapAoa,
@@ -114,6 +117,7 @@ impl Strategy {
         Self::ApSqrt,
         Self::ApGreedy,
         Self::Griewank,
+        Self::CheckmateLp,
         Self::Knapsack,
         Self::Echo,
         Self::RockmateCheap,
@@ -150,6 +154,7 @@ impl Strategy {
             Self::ApSqrt => "ap-sqrt",
             Self::ApGreedy => "ap-greedy",
             Self::Griewank => "griewank",
+            Self::CheckmateLp => "checkmate-lp",
             Self::Knapsack => "knapsack",
             Self::Echo => "echo",
             Self::RockmateCheap => "rockmate-cheap",
@@ -198,6 +203,9 @@ impl Strategy {
             }
             Self::Griewank => {
                 "REVOLVE over articulation points (Griewank and Walther, ACM TOMS 2000)"
+            }
+            Self::CheckmateLp => {
+                "Checkmate's linear program, rounded in two phases (Jain et al., MLSys 2020)"
             }
             Self::Knapsack => {
                 "PyTorch's activation memory budget: a knapsack over saved activations"
@@ -287,6 +295,7 @@ impl Strategy {
             Self::ApSqrt => segments::steps(graph, budget, Rule::RootArticulated)?,
             Self::ApGreedy => segments::steps(graph, budget, Rule::GreedyArticulated)?,
             Self::Griewank => griewank::steps(graph, budget)?,
+            Self::CheckmateLp => checkmate::steps(graph, budget)?,
             Self::Knapsack => knapsack::steps(graph, budget)?,
             Self::Echo => echo::steps(graph, budget)?,
             Self::RockmateCheap => rockmate::steps(graph, link, budget)?,
