@@ -8,6 +8,7 @@
 //! * `abi`: the functions for programs that have handles of pools and jobs.
 //! * `broker`: the functions for several processes under one budget.
 //! * `plug`: the functions for frameworks, which know a size, a device and a stream.
+//! * `suspend`: the functions for jobs that go to the host.
 //! * `tenant`: pools and jobs of any device, and the marks between iterations.
 //! * `record`: what a job does with memory, as a trace.
 //! * `handles`, `blocks`: handles and addresses to what they stand for. `peaks`: the most
@@ -34,14 +35,14 @@ mod record;
 mod stats;
 mod status;
 mod streams;
+mod suspend;
 mod tenant;
 
 pub use abi::{
     JobHandle, PoolHandle, zico_alloc, zico_begin, zico_block_size, zico_close, zico_dealloc,
     zico_end, zico_is_forked, zico_job_stats, zico_join, zico_join_turns, zico_last_error,
     zico_last_status, zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats,
-    zico_record_use, zico_reset_peaks, zico_resume, zico_set_budget, zico_suspend,
-    zico_suspend_with, zico_trim, zico_try_alloc, zico_version,
+    zico_record_use, zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc, zico_version,
 };
 pub use broker::{
     zico_broker_report, zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_cuda,
@@ -53,3 +54,4 @@ pub use plug::{
 pub use record::{zico_record, zico_record_end};
 pub use stats::{JobStats, PoolStats};
 pub use status::Status;
+pub use suspend::{zico_resume, zico_suspend, zico_suspend_with};

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use zico_core::{
-    AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, LiveBlock, OnSuspend,
-    Pool, PoolConfig, Request, Stats, SuspendError,
+    AllocError, Block, BudgetStatus, Bytes, Counter, Job, JobConfig, JobId, Pool, PoolConfig,
+    Request, Stats, SuspendError,
 };
 
 use zico_node::host::Backing;
@@ -23,6 +23,7 @@ use crate::peaks::Peaks;
 use crate::record::Recorder;
 use crate::status::{Failure, Status};
 use crate::streams::{Adopt, RawStream};
+use crate::suspend::Choices;
 
 /// How often one that waits looks at what the device has passed.
 const LOOK: Duration = Duration::from_micros(500);
@@ -92,35 +93,6 @@ enum Phase {
     Due,
     /// One runs.
     Inside,
-}
-
-/// Blocks of a job that goes to the host of which the contents are not copied, by addresses within
-/// them.
-pub(crate) struct Choices {
-    keep: Vec<u64>,
-    discard: Vec<u64>,
-}
-
-impl Choices {
-    /// Those to keep, and those of which nothing is needed. One that is both is kept.
-    pub(crate) fn new(mut keep: Vec<u64>, mut discard: Vec<u64>) -> Self {
-        keep.sort_unstable();
-        discard.sort_unstable();
-        Self { keep, discard }
-    }
-
-    fn of(&self, block: &LiveBlock) -> OnSuspend {
-        let (start, len) = (block.address.value(), block.bytes.value());
-        let holds = |addresses: &[u64]| {
-            let next = addresses.partition_point(|&address| address < start);
-            addresses.get(next).is_some_and(|address| address - start < len)
-        };
-        match () {
-            () if holds(&self.keep) => OnSuspend::Keep,
-            () if holds(&self.discard) => OnSuspend::Discard,
-            () => OnSuspend::Copy,
-        }
-    }
 }
 
 /// Opens a pool.

@@ -1,7 +1,7 @@
 //! A job on the mock device whose blocks have contents that tell them apart, and which checks them
 //! when it has been on the host.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use zico_core::{
 use zico_mock::trace::{BlockId, Step};
 use zico_mock::{Access, Claim, MockDevice, MockStream};
 
-/// What is to become of a block when its job goes to the host: of one in four nothing is needed, and
-/// one in four stays. The same of the same address.
+/// What is to become of a block when its job goes to the host: of one in four nothing is needed,
+/// and one in four stays. The same of the same address.
 #[must_use]
 pub fn at_random(address: Addr) -> OnSuspend {
     match (address.value() >> 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 {
@@ -149,6 +149,19 @@ impl<D: Device<Stream = MockStream>> Tenant<D> {
         }
         Ok(resumed)
     }
+}
+
+/// A job on the host is back when it has asked a few times, though the device may refuse.
+pub fn comes_back<D: Device<Stream = MockStream>>(job: &mut Tenant<D>, settle: impl Fn()) {
+    let is_back = |_| match job.resume() {
+        Ok(Resume::Done) => true,
+        Ok(Resume::Wait) | Err(ResumeError::Device(_)) => {
+            settle();
+            false
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert!((0..6).any(is_back), "it comes back");
 }
 
 /// An iteration that takes all the room there is, and writes there.

@@ -1,5 +1,5 @@
-//! A preemptible job on the mock device that keeps memory between its iterations, and checks what is
-//! in it.
+//! A preemptible job on the mock device that keeps memory between its iterations, and checks what
+//! is in it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 

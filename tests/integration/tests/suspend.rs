@@ -4,14 +4,14 @@
 
 use zico_core::{
     AllocError, Begin, BeginError, Bytes, Class, Device, HandOver, Lifetime, Pool, PoolConfig,
-    Request, Resume, ResumeError, SuspendError, Ticks,
+    Request, Resume, SuspendError, Ticks,
 };
 use zico_mock::{
     FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, Operation, Operations, Utilisation,
     bundled,
 };
 use zico_tests::cases;
-use zico_tests::owned::{Tenant, nothing_is_left, play, takes_all_room};
+use zico_tests::owned::{Tenant, comes_back, nothing_is_left, play, takes_all_room};
 use zico_tests::waves::{REGION, regions};
 
 fn setup(budget: Bytes, region: Bytes, hand_over: HandOver) -> (MockDevice, Pool<MockDevice>) {
@@ -145,16 +145,7 @@ fn one_call_fails(n: u64, class: Class) -> bool {
     takes_all_room(&mut other, &pool);
     // What is freed on the host is gone when the rest is back.
     job.free(3);
-    let mut asked = 0;
-    loop {
-        match job.resume() {
-            Ok(Resume::Done) => break,
-            Ok(Resume::Wait) | Err(ResumeError::Device(FaultyError::Injected { .. })) => settle(),
-            Err(error) => panic!("{error}"),
-        }
-        asked += 1;
-        assert!(asked < 6, "it comes back");
-    }
+    comes_back(&mut job, settle);
     settle();
     assert_eq!(job.job.held().iteration, Bytes::ZERO, "what was freed there is given back");
     job.alloc(5, Request::new(Bytes::mib(4), Lifetime::Iteration)).unwrap();

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use zico_core::{
     Begin, Bytes, Class, Device, JobConfig, Lifetime, OnSuspend, Pool, PoolConfig, Request, Resume,
-    ResumeError, SuspendError, Ticks,
+    SuspendError, Ticks,
 };
 use zico_mock::{
     FaultPlan, Faulty, FaultyError, MockBroker, MockClient, MockConfig, MockDevice, Operations,
 };
 use zico_tests::cases;
-use zico_tests::owned::{Tenant, at_random, nothing_is_left, takes_all_room};
+use zico_tests::owned::{Tenant, at_random, comes_back, nothing_is_left, takes_all_room};
 use zico_tests::waves::{REGION, regions};
 
 /// What is to become of each of these blocks, which are numbered from 1 on.
@@ -177,16 +177,7 @@ fn one_call_fails(n: u64, class: Class) -> bool {
     settle();
     assert_eq!(job.job.held().total(), regions(2));
     takes_all_room(&mut other, &pool);
-    let mut asked = 0;
-    loop {
-        match job.resume() {
-            Ok(Resume::Done) => break,
-            Ok(Resume::Wait) | Err(ResumeError::Device(FaultyError::Injected { .. })) => settle(),
-            Err(error) => panic!("{error}"),
-        }
-        asked += 1;
-        assert!(asked < 6, "it comes back");
-    }
+    comes_back(&mut job, settle);
     settle();
     let injected = pool.device().injected() > 0;
     job.leave();

@@ -241,8 +241,8 @@ fn a_job_of_low_priority_is_paced() {
     refused(&alone(&["--priority", "dlrm=high"]), &["NAME=production"]);
 }
 
-/// Gandiva's jobs take turns of a minute in a budget that has no room for what both keep: in so short
-/// a replay that is one after the other. No other policy shares so little.
+/// Gandiva's jobs take turns of a minute in a budget that has no room for what both keep: in so
+/// short a replay that is one after the other. No other policy shares so little.
 #[test]
 fn gandiva_runs_by_turns_what_does_not_fit_side_by_side() {
     let least = ["compare", "gpt2-small", "bert-base", "-n", "3", "--budget", "3.6GiB", "--json"];

@@ -76,7 +76,8 @@ impl<D: Device> Job<D> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let device = MockDevice::new(MockConfig::new(Bytes::gib(1)))?;
-    /// let pool = Pool::new(device.clone(), PoolConfig::new(Bytes::mib(64)).region_size(Bytes::mib(2)))?;
+    /// let config = PoolConfig::new(Bytes::mib(64)).region_size(Bytes::mib(2));
+    /// let pool = Pool::new(device.clone(), config)?;
     /// let job = pool.join("rollout", device.add_stream())?;
     /// for (name, mib) in [("weights", 20), ("optimizer", 30), ("cache", 10)] {
     ///     job.alloc(Request::new(Bytes::mib(mib), Lifetime::Persistent).named(name))?;

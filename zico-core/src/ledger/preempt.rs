@@ -1,8 +1,8 @@
 //! Preemption: jobs that take turns on the device.
 //!
-//! A preemptible job may be taken to the host between its iterations. So what it keeps blocks others
-//! only for a time: refused for good is only what does not fit beside what the jobs keep that are
-//! not preemptible, and the largest of those that are, which has to be able to come back
+//! A preemptible job may be taken to the host between its iterations. So what it keeps blocks
+//! others only for a time: refused for good is only what does not fit beside what the jobs keep
+//! that are not preemptible, and the largest of those that are, which has to be able to come back
 //! ([`ticket`](super::ticket)).
 //!
 //! As things stand what it holds is there like that of any other job: no iteration is let start and

@@ -2,8 +2,8 @@
 //!
 //! Under `--cfg zico_loom` these are loom's, so that every interleaving can be explored; otherwise
 //! a spin lock (no operating system is needed) and the core atomics. No lock is ever held across a
-//! device call. Where there is an operating system, who waits for a lock lets other threads run: the
-//! one that has it may have been interrupted, and need this very core.
+//! device call. Where there is an operating system, who waits for a lock lets other threads run:
+//! the one that has it may have been interrupted, and need this very core.
 
 #[cfg(zico_loom)]
 extern crate std;

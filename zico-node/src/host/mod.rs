@@ -19,8 +19,8 @@
 //!   call returns, so an event has passed at once; [`launch`](HostDevice::launch) makes a stream
 //!   busy for a time, for those who want to see what a device that runs behind its host does.
 //!
-//! * The host tier is files in memory that are mapped nowhere ([`HostTier`](zico_core::HostTier)): a
-//!   job that is suspended leaves the budget, not the machine.
+//! * The host tier is files in memory that are mapped nowhere ([`HostTier`](zico_core::HostTier)):
+//!   a job that is suspended leaves the budget, not the machine.
 //!
 //! All `unsafe` is in the calls of the kernel on addresses (`addresses`). A registry of what is
 //! mapped where checks each call first; it is locked during the calls of the kernel, which take one

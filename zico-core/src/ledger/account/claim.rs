@@ -51,10 +51,8 @@ impl Stake {
     pub(in crate::ledger) fn claim(&self, there_is: u32, most: u32) -> Claim {
         // What is reserved for it is its own, and stays so: as if it held that much.
         let more = |all: u32| all.saturating_sub(self.reserved);
-        let (need, before_others) = match self.claim {
-            Some(claim) => (more(most.min(claim)), more(most.min(claim))),
-            None => (more(there_is), more(most.max(there_is))),
-        };
+        let need = more(self.claim.map_or(there_is, |claim| most.min(claim)));
+        let before_others = if self.claim.is_some() { need } else { need.max(more(most)) };
         let is_known = self.claim.is_some();
         Claim { job: self.job, need, before_others, returns: self.returns, is_known }
     }
