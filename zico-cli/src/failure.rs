@@ -125,7 +125,9 @@ pub enum Failure {
     #[error("tgs and estimating are for the simulated device: leave out --device and --processes")]
     PacingOfDevice,
     /// Turns on a device other than the simulated one.
-    #[error("--time-slice is for the simulated device: leave out --device and --processes")]
+    #[error(
+        "--time-slice and --policy gandiva are for the simulated device: leave out --device and --processes"
+    )]
     TurnsOfDevice,
     /// A trace could not be converted.
     #[error(transparent)]

@@ -24,6 +24,13 @@ fn choices(blocks: &[(u64, Lifetime, OnSuspend)]) -> impl Fn(u64) -> OnSuspend {
 
 const BUDGET: u64 = 24;
 
+/// A device with so many regions, and how its pool is to be.
+fn setup(count: u64) -> (MockDevice, PoolConfig) {
+    let budget = regions(count);
+    let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
+    (device, PoolConfig::new(budget).region_size(REGION))
+}
+
 /// Pages in which a block lies that is to stay, and those that are copied.
 fn pages<D: Device<Stream = zico_mock::MockStream>>(
     job: &Tenant<D>,
@@ -90,9 +97,7 @@ proptest! {
 
     #[test]
     fn what_stays_is_used_meanwhile_and_the_rest_comes_back(blocks in blocks()) {
-        let budget = regions(BUDGET);
-        let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
-        let config = PoolConfig::new(budget).region_size(REGION);
+        let (device, config) = setup(BUDGET);
         let pool = Pool::new(device.clone(), config).unwrap();
         let mut job = Tenant::join(&device, &pool, 1);
         let mut other = Tenant::join(&device, &pool, 2);
@@ -114,9 +119,7 @@ proptest! {
 
     #[test]
     fn the_same_of_a_job_of_another_process(blocks in blocks()) {
-        let budget = regions(BUDGET);
-        let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
-        let config = PoolConfig::new(budget).region_size(REGION);
+        let (device, config) = setup(BUDGET);
         let broker = MockBroker::new(device.clone(), config).unwrap();
         let clients = [broker.connect().unwrap(), broker.connect().unwrap()];
         let settle = || {
@@ -146,10 +149,9 @@ proptest! {
 /// One run of a job that goes in part and comes back, where the `n`th call of the device fails.
 /// Whether it came to that call.
 fn one_call_fails(n: u64, class: Class) -> bool {
-    let budget = regions(8);
-    let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
+    let (device, config) = setup(8);
     let faulty = Faulty::new(device.clone(), FaultPlan::none());
-    let pool = Pool::new(faulty, PoolConfig::new(budget).region_size(REGION)).unwrap();
+    let pool = Pool::new(faulty, config).unwrap();
     let mut job = Tenant::join(&device, &pool, 1);
     let mut other = Tenant::join(&device, &pool, 2);
     for id in 1..7 {
@@ -200,11 +202,10 @@ fn every_call_of_the_device_may_fail() {
 /// Others have been told that a job which takes turns gives way with all that it has.
 #[test]
 fn a_job_that_takes_turns_keeps_nothing() {
-    let budget = regions(8);
-    let device = MockDevice::new(MockConfig::new(budget).budget(budget)).unwrap();
-    let pool = Pool::new(device.clone(), PoolConfig::new(budget).region_size(REGION)).unwrap();
-    let config = JobConfig::new("turns").preemptible(Ticks::millis(1));
-    let job = pool.join(config, device.add_stream()).unwrap();
+    let (device, config) = setup(8);
+    let pool = Pool::new(device.clone(), config).unwrap();
+    let turns = JobConfig::new("turns").preemptible(Ticks::millis(1));
+    let job = pool.join(turns, device.add_stream()).unwrap();
     job.alloc(Request::new(REGION, Lifetime::Persistent)).unwrap();
     assert!(matches!(job.suspend_with(|_| OnSuspend::Keep), Err(SuspendError::TakesTurns)));
     assert_eq!(job.suspend_with(|_| OnSuspend::Discard).unwrap(), REGION);

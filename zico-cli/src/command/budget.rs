@@ -67,6 +67,10 @@ pub(crate) fn check(
     if usable >= least {
         return Ok(());
     }
+    let turns = match slice {
+        None => "`--time-slice`, with jobs that take turns, and ",
+        Some(_) => "",
+    };
     let mut text = format!(
         "a budget of {budget} is {} too small for these jobs. They need {least}: {why}.\n",
         least.saturating_sub(usable),
@@ -80,9 +84,8 @@ pub(crate) fn check(
         );
     }
     text += &format!(
-        "(counted in regions of {}; `zico inspect` shows the same; below go `--time-slice`, with jobs \
-         that take turns, and `zico replay --relief`, where a trace says what its operations read \
-         and write)",
+        "(counted in regions of {}; `zico inspect` shows the same; below go {turns}`zico replay \
+         --relief`, where a trace says what its operations read and write)",
         needs.region
     );
     Err(Failure::CannotShare(text))

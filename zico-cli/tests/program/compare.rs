@@ -250,6 +250,8 @@ fn gandiva_runs_by_turns_what_does_not_fit_side_by_side() {
     let policy = &comparison["budgets"][0]["policies"][0];
     assert_eq!((&policy["policy"], &policy["violations"]), (&"gandiva".into(), &0.into()));
     assert!(policy["figures"]["total_throughput"].as_f64().unwrap() > 0.5, "{policy}");
+    let on_host = ["replay", "gpt2-small", "--budget", "4GiB", "--policy", "gandiva", "--device"];
+    refused(&[&on_host[..], &["host"]].concat(), &["--policy gandiva", "leave out --device"]);
     refused(
         &[&least[..], &["--policy", "spatial"]].concat(),
         &["too small for these jobs", "--time-slice"],

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
 use zico_core::{Addr, Bytes, Caps, Device, Host, Passed, Refused, Ticks};
 use zico_cuda::Share;
 
 use super::config::HostConfig;
 use super::error::HostError;
+use super::mappings::{no_mapping, take_away, vacant};
 use super::registry::{Backing, Place, Registry};
 use super::tier::Tier;
 use super::{addresses, pieces};
@@ -47,7 +47,7 @@ pub struct HostRange {
 #[derive(Debug)]
 pub struct HostMemory {
     device: u64,
-    key: u64,
+    pub(super) key: u64,
     file: Arc<OwnedFd>,
 }
 
@@ -363,45 +363,6 @@ impl Share for HostDevice {
         self.inner.registry().check_length(len)?;
         let file = pieces::import(descriptor, len)?;
         Ok(self.enter(file, len, false))
-    }
-}
-
-/// The places of pieces of memory side by side, where nothing is mapped.
-fn vacant(
-    registry: &mut Registry,
-    base: u64,
-    at: Bytes,
-    memory: &[&HostMemory],
-) -> Result<Vec<Place>, HostError> {
-    let mut places = Vec::with_capacity(memory.len());
-    let mut end = at;
-    for piece in memory {
-        let len = Bytes::new(registry.len_of(piece.key)?);
-        let place = registry.place(base, end, len)?;
-        while let Some((found, mapping)) = registry.last_within(place) {
-            if !mapping.left_over {
-                return Err(HostError::Occupied { mapped: Addr::new(found.start) });
-            }
-            take_away(registry, found)?;
-        }
-        places.push(place);
-        end = end.saturating_add(len);
-    }
-    Ok(places)
-}
-
-/// Takes whole mappings away.
-fn take_away(registry: &mut Registry, place: Place) -> Result<(), HostError> {
-    addresses::unmap(place.start, place.len).map_err(|error| no_mapping(error, registry))?;
-    registry.unmapped(place);
-    Ok(())
-}
-
-/// Why the kernel did not change a mapping.
-fn no_mapping(error: Errno, registry: &Registry) -> HostError {
-    match error {
-        Errno::NOMEM => HostError::TooManyMappings { mappings: registry.mappings() },
-        error => HostError::Kernel { call: "mmap", error },
     }
 }
 

@@ -39,6 +39,7 @@ mod config;
 mod count;
 mod device;
 mod error;
+mod mappings;
 mod patterns;
 mod pieces;
 mod registry;

@@ -10,6 +10,7 @@ use rustix::mm::{MsyncFlags, msync};
 use zico_core::{Class, DeviceError, Pool, PoolConfig, Request};
 
 use super::*;
+use rustix::io::Errno;
 
 const UNIT: Bytes = Bytes::kib(64);
 
