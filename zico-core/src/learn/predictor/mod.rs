@@ -84,9 +84,9 @@ pub(crate) struct Predictor {
     lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
     marks: Vec<u64>,
-    /// The kinds that began so when they were looked at last, a bit for each: they are what is
-    /// expected now. None if something else is.
-    alike: Option<u32>,
+    /// The kinds that began so when they were looked at last, a bit for each, and what one that is
+    /// new after all may need: they are what is expected now. None if something else is.
+    alike: Option<(u32, Option<u32>)>,
     novelty: Novelty,
     /// Which of the last iterations were of a new kind: 1, or else 0.
     lately_new: Recent,
@@ -207,11 +207,14 @@ impl Predictor {
             return None;
         }
         self.marks.push(mark.hash);
-        let alike = self.alike();
-        if self.alike.replace(alike) == Some(alike) {
+        let (alike, new) = (self.alike(), self.may_still_be_new());
+        if self.alike.replace((alike, new)) == Some((alike, new)) {
             return None;
         }
-        let next = self.most_of(alike).or_else(|| self.unlike_any())?;
+        let mut next = self.most_of(alike).or_else(|| self.unlike_any())?;
+        if let Some(new) = new {
+            next.height = next.height.map(|height| height.max(new));
+        }
         if self.now.as_ref().is_some_and(|now| now.is(&next)) {
             return None;
         }
@@ -244,6 +247,21 @@ impl Predictor {
         let kinds = (0..).zip(self.kinds.iter());
         let alike = kinds.filter(|(_, record)| record.marks.starts_with(&self.marks));
         alike.fold(0, |alike, (which, _)| alike | 1 << which)
+    }
+
+    /// What a new kind may need, if the running iteration may be of one although it has begun as
+    /// others have: there have been new ones lately, and it has passed all marks of none.
+    fn may_still_be_new(&self) -> Option<u32> {
+        let mut alike = self.kinds.iter().filter(|record| record.marks.starts_with(&self.marks));
+        let is_known = alike.any(|record| record.marks.len() == self.marks.len());
+        self.new_kind().filter(|_| !is_known)
+    }
+
+    /// What a new kind may need, if there have been any lately. Where lifetimes are learned kinds
+    /// differ by what has been learned in between.
+    fn new_kind(&self) -> Option<u32> {
+        let is_new = self.lately_new.most() > 0 && !self.steadiness.is_learned();
+        if is_new { self.novelty.next() } else { None }
     }
 
     /// What is expected of an iteration that is like one of these: the most of all.
@@ -301,10 +319,7 @@ impl Predictor {
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        // Where lifetimes are learned kinds differ by what has been learned in between.
-        let is_new = self.lately_new.most() > 0 && !self.steadiness.is_learned();
-        let most = if is_new { self.novelty.next() } else { None };
-        let most = most.unwrap_or_else(|| self.novelty.highest());
+        let most = self.new_kind().unwrap_or_else(|| self.novelty.highest());
         usual.height = usual.height.map(|height| height.max(most));
         self.now = Some(usual.clone());
         self.usual = Some(usual);

@@ -52,6 +52,24 @@ fn a_new_kind_may_need_anything_until_eight_are_known_and_then_some_more_than_th
     assert_eq!(predictor.largest(7, 7), Some(67), "beside what has come to persist since");
 }
 
+/// Where each iteration is new, one that begins as others have is not taken to go on like them. Once
+/// it has made as many allocations as one of them had marks for, it is like that one.
+#[test]
+fn a_beginning_tells_little_where_new_kinds_are_usual() {
+    let mut predictor = Predictor::default();
+    for kind in 0..9 {
+        iterate(&mut predictor, &[1, 1, 1, kind], 20 + 5 * u32::try_from(kind).unwrap());
+    }
+    let next = predictor.promised(Progress::ZERO);
+    assert!(next > Some(60), "{next:?}");
+    let mut signature = Signature::default();
+    for (size, expected) in [(1, next), (1, next), (1, next), (7, Some(55))] {
+        signature.push(size);
+        signature.mark().into_iter().for_each(|mark| _ = predictor.recognise(mark));
+        assert_eq!(predictor.promised(Progress::ZERO), expected, "after {size}");
+    }
+}
+
 /// Two empty iterations do not hide what the first one took; where lifetimes are learned that may
 /// have come to persist since.
 #[test]
