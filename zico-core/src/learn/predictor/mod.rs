@@ -250,11 +250,13 @@ impl Predictor {
     }
 
     /// What a new kind may need, if the running iteration may be of one although it has begun as
-    /// others have: there have been new ones lately, and it has passed all marks of none.
+    /// others have: there have been new ones lately, all that are known have begun so too, and it
+    /// has passed all marks of none.
     fn may_still_be_new(&self) -> Option<u32> {
-        let mut alike = self.kinds.iter().filter(|record| record.marks.starts_with(&self.marks));
-        let is_known = alike.any(|record| record.marks.len() == self.marks.len());
-        self.new_kind().filter(|_| !is_known)
+        let tells_nothing = self.kinds.iter().all(|record| {
+            record.marks.starts_with(&self.marks) && record.marks.len() > self.marks.len()
+        });
+        self.new_kind().filter(|_| tells_nothing)
     }
 
     /// What a new kind may need, if there have been any lately. Where lifetimes are learned kinds
