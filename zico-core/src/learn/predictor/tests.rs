@@ -52,8 +52,8 @@ fn a_new_kind_may_need_anything_until_eight_are_known_and_then_some_more_than_th
     assert_eq!(predictor.largest(7, 7), Some(67), "beside what has come to persist since");
 }
 
-/// Where each iteration is new, one that begins as others have is not taken to go on like them. Once
-/// it has made as many allocations as one of them had marks for, it is like that one.
+/// Where each iteration is new, one that begins as all others have is not taken to go on like them.
+/// Once it has passed all marks of one of them, it is like that one.
 #[test]
 fn a_beginning_tells_little_where_new_kinds_are_usual() {
     let mut predictor = Predictor::default();
