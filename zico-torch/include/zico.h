@@ -493,6 +493,49 @@ enum ZicoStatus zico_record(ZicoJob job, const char *path, const char *name);
  */
 enum ZicoStatus zico_record_end(ZicoJob job);
 
+/**
+ * Takes all that a job has to memory of the host, and gives its room on the device to others until
+ * `zico_resume`. Waits until the device has made the copies. An iteration that runs ends, and the
+ * next one is due. Blocks keep their addresses and their contents; between the two calls nothing
+ * may touch them, neither this process nor work on any stream, and nothing can be allocated. They
+ * can be freed. All work that uses them has been enqueued on streams that zico knows of, or is
+ * done. `bytes` gets what has gone; it may be null.
+ *
+ * The job has a return ticket: nobody can take its room for good. Where it could not come back, it
+ * does not go, and the status is ZICO_OUT_OF_MEMORY.
+ *
+ * # Safety
+ * `bytes` is null or points to a number that may be written.
+ */
+enum ZicoStatus zico_suspend(ZicoJob job, uint64_t *bytes);
+
+/**
+ * The same, but for some blocks, each told by an address within it. The `keeps` blocks in `keep`
+ * stay where they are, and may be used meanwhile. Of the `discards` blocks in `discard` the
+ * contents are lost, and not copied. A block in both is kept; addresses of no block of the job
+ * count for nothing. Memory goes by whole regions of the pool: what lies in one with a block that
+ * stays, stays as well, and what lies in one with a block that is copied is copied. If all stays
+ * the job is not suspended. A job that takes turns (`zico_join_turns`) keeps no block:
+ * ZICO_INVALID.
+ *
+ * # Safety
+ * `keep` and `discard` point to so many addresses, or are null where there are none. `bytes` is
+ * null or points to a number that may be written.
+ */
+enum ZicoStatus zico_suspend_with(ZicoJob job,
+                                  const void *const *keep,
+                                  size_t keeps,
+                                  const void *const *discard,
+                                  size_t discards,
+                                  uint64_t *bytes);
+
+/**
+ * Brings a suspended job back: all its memory, at its addresses, as it was. Waits until there is
+ * room for it. Work that is enqueued on the job's stream from then on finds it; other streams have
+ * to be ordered after that. A job that is not suspended is back already.
+ */
+enum ZicoStatus zico_resume(ZicoJob job);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
