@@ -106,10 +106,13 @@ impl Ledger {
         self.turns_at
     }
 
-    /// Whether a job is about to give way, or will be in time.
+    /// Whether a job is about to give way, or will be in time, if no iteration ends.
     pub(super) fn has_turns_to_come(&self) -> bool {
-        self.has_turns
-            && (self.turns_at.is_some() || self.accounts.values().any(|one| one.goes_now(self.now)))
+        let goes = |account: &Account| {
+            let in_time = self.turns_at.is_some() && account.can_give_way(self.now);
+            account.goes_now(self.now) || in_time && !account.is_running()
+        };
+        self.has_turns && self.accounts.values().any(goes)
     }
 
     /// Calls upon jobs to give way, for each that waits in the order of their priorities, and takes

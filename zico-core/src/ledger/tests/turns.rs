@@ -1,6 +1,7 @@
 //! Preemptible jobs: who is called upon to give way, when, and for whom.
 
 use super::*;
+use crate::ledger::Use;
 use crate::types::error::NotSuspended;
 use crate::types::report::Activity;
 
@@ -329,6 +330,35 @@ fn an_iteration_that_waits_for_memory_does_not_wait_for_one_that_waits_for_its_e
     assert_eq!(books.ledger.called(), []);
     books.go_by(SLICE);
     assert_eq!(books.ledger.called(), [two]);
+}
+
+/// As they may after a broker that has been told little of them: a turn that would be over when its
+/// iteration ends is nothing to wait for.
+#[test]
+fn iterations_that_wait_for_each_other_do_not_wait_for_the_end_of_their_turns() {
+    let mut books = Books::new(10);
+    let jobs = [books.join_turns("a", 0), books.join_turns("b", 0)];
+    let away = books.join_turns("c", 0);
+    for (number, job) in jobs.into_iter().enumerate() {
+        for page in 0..5 {
+            let region = number * 5 + page;
+            let zone = if page < 3 { Zone::Persistent } else { Zone::Iteration };
+            let at = Place { job, zone, page: page as u64 };
+            assert!(books.ledger.adopt_memory(region, 0));
+            assert!(books.ledger.adopt(job, region, Some(at), Use::Leased(at)));
+        }
+        books.ledger.resume(job, true, Some(2), books.now);
+    }
+    books.ledger.adopt_away(away, Zone::Persistent, 3, false);
+    books.ledger.resume(away, false, None, books.now);
+    assert!(!books.may_return(away));
+    let more = [6];
+    assert!(jobs.into_iter().all(|job| books.is_denied(job, Zone::Iteration, &more)));
+    let mut fails = |job| {
+        let told = books.ask_told(job, Zone::Iteration, &more, Told::ByTheJob, true);
+        matches!(told, Err(Denied::Never(_)))
+    };
+    assert!(jobs.into_iter().any(fails), "one of them is out of memory");
 }
 
 /// Whoever waits or does not: it goes, has its ticket, and stays until somebody says otherwise.
