@@ -7,9 +7,10 @@ mod pages;
 mod service;
 mod wire;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use zico_core::broker::{NotSuspended, Reply, Request};
@@ -22,6 +23,11 @@ use crate::wire::{Down, Rejection, Up, VERSION, Welcome};
 use connections::Connections;
 use link::NodeLink;
 use wire::Wire;
+
+/// How long another broker is looked for where one has hung up before it said anything ...
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+/// ... and how often.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// There is no connection to a broker.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +52,8 @@ pub enum ConnectError<E: std::error::Error + 'static> {
         /// Why.
         rejection: Rejection,
     },
-    /// The broker has hung up without a word, as it does where it is in a hurry: it serves as many
-    /// as it may.
+    /// The broker has hung up without a word, for two seconds, as it does where it is in a hurry:
+    /// it serves as many as it may.
     #[error("the broker at {} has hung up: it may serve too many already", socket.display())]
     HungUp {
         /// The socket.
@@ -80,7 +86,8 @@ impl Client {
     /// jobs share the broker's budget with those of all other processes.
     ///
     /// A thread hears what the broker says unasked, and looks at the device's fences while somebody
-    /// waits. It ends with the pool.
+    /// waits. It ends with the pool. A broker that hangs up before it has said anything may be about
+    /// to end: for two seconds another one is looked for.
     ///
     /// # Errors
     /// If nobody serves there, this process is not let in, or the device cannot be used.
@@ -102,23 +109,18 @@ impl Client {
         socket: &Path,
         probe: impl Fn(u64, &Up) + Send + Sync + 'static,
     ) -> Result<Pool<D>, ConnectError<D::Error>> {
-        Self::open(device, socket, Some(Box::new(probe)))
+        let probe: wire::Probe = Arc::new(probe);
+        Self::open(device, socket, Some(&probe))
     }
 
     fn open<D: Share + Clone + 'static>(
         device: D,
         socket: &Path,
-        probe: Option<wire::Probe>,
+        probe: Option<&wire::Probe>,
     ) -> Result<Pool<D>, ConnectError<D::Error>> {
         let kernel = |call| move |error| ConnectError::Kernel { call, error };
-        let wire = Wire::connect(socket, probe)
-            .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
         let page = pages::take().map_err(kernel("memfd_create"))?;
-        let (notices, far) = crate::socket::pair().map_err(kernel("socketpair"))?;
-        let hello = Up::Hello { version: VERSION, only_looks: false, resumes: false };
-        let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()], &mut |_| {});
-        drop(far);
-        let welcome = welcome(answer.map(|(down, _)| down), socket)?;
+        let (wire, notices, welcome) = Self::greet(socket, probe, &page)?;
         let wire = Arc::new(wire);
         let connections = Arc::new(Connections::default());
         let link = NodeLink::new(
@@ -132,6 +134,45 @@ impl Client {
         let pool = Pool::connect(device, Box::new(link)).map_err(ConnectError::Pool)?;
         service::start(pool.downgrade(), wire, connections, notices).map_err(kernel("a thread"))?;
         Ok(pool)
+    }
+
+    /// Says who this is, to the broker that serves at a socket or to the one that comes in its place
+    /// just now: the connection, what notices come on, and what the broker says of itself.
+    fn greet<E: std::error::Error>(
+        socket: &Path,
+        probe: Option<&wire::Probe>,
+        page: &pages::OwnPage,
+    ) -> Result<(Wire, OwnedFd, Welcome), ConnectError<E>> {
+        let until = Instant::now() + SHORT_WAIT;
+        let mut hung_up = false;
+        loop {
+            let greeted = Self::try_to_greet(socket, probe, page);
+            hung_up |= matches!(greeted, Err(ConnectError::HungUp { .. }));
+            let may_come = match &greeted {
+                Err(ConnectError::HungUp { .. } | ConnectError::NoBroker { .. }) => hung_up,
+                _ => false,
+            };
+            if !may_come || Instant::now() >= until {
+                return greeted;
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    fn try_to_greet<E: std::error::Error>(
+        socket: &Path,
+        probe: Option<&wire::Probe>,
+        page: &pages::OwnPage,
+    ) -> Result<(Wire, OwnedFd, Welcome), ConnectError<E>> {
+        let wire = Wire::connect(socket, probe.cloned())
+            .map_err(|error| ConnectError::NoBroker { socket: socket.to_owned(), error })?;
+        let (notices, far) = crate::socket::pair()
+            .map_err(|error| ConnectError::Kernel { call: "socketpair", error })?;
+        let hello = Up::Hello { version: VERSION, only_looks: false, resumes: false };
+        let answer = wire.ask_with(&hello, &[page.descriptor(), far.as_fd()], &mut |_| {});
+        drop(far);
+        let welcome = welcome(answer.map(|(down, _)| down), socket)?;
+        Ok((wire, notices, welcome))
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,7 +35,7 @@ const LAST_TRIES: u32 = 100;
 const LAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Is told the number of each message before it goes, 1, 2, 3 ..., and the message.
-pub(super) type Probe = Box<dyn Fn(u64, &Up) + Send + Sync>;
+pub(super) type Probe = Arc<dyn Fn(u64, &Up) + Send + Sync>;
 
 /// The socket, for one thread at a time.
 struct Line {
