@@ -1,10 +1,12 @@
 //! A broker, its clients and the kernel as a simulation: processes come, work, and die between any
-//! two of their messages, and what they had on the device goes on for a while.
+//! two of their messages, and what they had on the device goes on for a while. So does the broker,
+//! and another one comes in its place.
 //!
 //! Checked over thousands of seeds: no byte with two owners in device order, none reused before its
 //! fence (the oracle sees the work of the dead as well), never more physical memory than the
 //! budget; nobody waits for ever for one that has died; no memory goes from one user to another as
-//! it is; a correct client never breaks the protocol; and when all are gone, everything is back.
+//! it is; a correct client never breaks the protocol, and finds its way to the broker that comes
+//! next; and when all are gone, everything is back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -20,6 +22,10 @@ const REGION: Bytes = Bytes::mib(2);
 const BUDGET: u64 = 16;
 const STEPS: u32 = 800;
 const MOST_PROCESSES: usize = 4;
+
+fn pool() -> PoolConfig {
+    PoolConfig::new(Bytes::mib(2 * BUDGET)).region_size(REGION)
+}
 
 struct Tenant {
     job: Job<MockDevice>,
@@ -51,6 +57,8 @@ struct World {
     goes: bool,
     /// They take turns.
     takes_turns: bool,
+    /// The broker dies now and then.
+    restarts: bool,
     owners: u32,
     died: u32,
     handed: u64,
@@ -60,14 +68,26 @@ impl World {
     fn new(seed: u64) -> Self {
         let config = MockConfig::new(Bytes::gib(1)).budget(Bytes::mib(2 * BUDGET));
         let device = MockDevice::new(config).unwrap();
-        let pool = PoolConfig::new(Bytes::mib(2 * BUDGET)).region_size(REGION);
-        let broker = MockBroker::new(device.clone(), pool).unwrap();
+        let broker = MockBroker::new(device.clone(), pool()).unwrap();
         let rng = Rng::with_seed(seed);
         let (processes, users) = (Vec::new(), u32::from(seed % 2 == 1));
         let takes_turns = seed % 5 == 4;
         let goes = seed % 3 == 2 && !takes_turns;
+        let restarts = seed / 2 % 2 == 1;
         let (owners, died, handed) = (0, 0, 0);
-        Self { device, broker, processes, rng, users, goes, takes_turns, owners, died, handed }
+        Self {
+            device,
+            broker,
+            processes,
+            rng,
+            users,
+            goes,
+            takes_turns,
+            restarts,
+            owners,
+            died,
+            handed,
+        }
     }
 
     fn step(&mut self) {
@@ -75,13 +95,11 @@ impl World {
             let now = self.device.now();
             self.device.advance_to(now.saturating_add(Ticks::micros(self.rng.u64(1..2000))));
         }
+        if self.broker.is_down() && self.rng.u8(..4) == 0 {
+            self.broker.restart(pool()).unwrap();
+        }
         if self.processes.len() < MOST_PROCESSES && self.rng.u8(..20) == 0 {
-            // Every other seed has processes of two users.
-            let user = self.rng.u32(..2) * self.users;
-            let client = self.broker.connect_as(user).unwrap();
-            let mut rng = Rng::with_seed(self.rng.u64(..));
-            client.hear_while_asking(move || rng.u8(..3) == 0);
-            self.processes.push(Process { client, tenants: Vec::new(), streams: Vec::new() });
+            self.connect();
         }
         if self.processes.is_empty() {
             return;
@@ -94,8 +112,13 @@ impl World {
             0 if self.rng.bool() => self.kill(at),
             1 => self.processes[at].client.die_after(self.rng.u64(..120)),
             2..6 => self.join(at),
-            6..14 => self.processes[at].client.serve(),
+            6..10 => self.processes[at].client.serve(),
+            10..14 => {
+                let _ = self.processes[at].client.reconnect();
+            }
             14..20 => self.processes[at].client.pool().poll().unwrap(),
+            20..24 if self.broker.is_down() => {}
+            20 if self.restarts && self.rng.bool() => self.broker.die_after(self.rng.u64(..40)),
             20 => self.hold_some(),
             21 => self.broker.look(),
             22 => self.broker.trim(Bytes::mib(2 * self.rng.u64(..BUDGET))),
@@ -106,6 +129,27 @@ impl World {
             }
             _ => self.work(at),
         }
+    }
+
+    fn connect(&mut self) {
+        if self.broker.is_down() {
+            return;
+        }
+        // Every other seed has processes of two users.
+        let user = self.rng.u32(..2) * self.users;
+        let client = self.broker.connect_as(user).unwrap();
+        let mut rng = Rng::with_seed(self.rng.u64(..));
+        let (broker, restarts) = (self.broker.clone(), self.restarts);
+        client.hear_while_asking(move || {
+            if restarts && rng.u8(..50) == 0 {
+                broker.die();
+            }
+            if broker.is_down() && rng.bool() {
+                broker.restart(pool()).unwrap();
+            }
+            rng.u8(..3) == 0
+        });
+        self.processes.push(Process { client, tenants: Vec::new(), streams: Vec::new() });
     }
 
     /// Somebody has a job stay on the host, or come back. Refused if it takes no turns.
@@ -389,7 +433,10 @@ impl Tenant {
             Ok(bytes) => self.is_away = !bytes.is_zero(),
             // It may have asked to start.
             Err(
-                SuspendError::NoTicket(_) | SuspendError::InIteration | SuspendError::Broker(_),
+                SuspendError::NoTicket(_)
+                | SuspendError::InIteration
+                | SuspendError::Busy
+                | SuspendError::Broker(_),
             ) => {}
             Err(error) => panic!("{error}"),
         }
@@ -418,8 +465,9 @@ fn free(device: &MockDevice, tenant: &mut Tenant, at: usize) {
     tenant.job.free(block).unwrap();
 }
 
-/// How many have died, how many iterations have ended, and whether some job gave way to another.
-fn simulate(seed: u64) -> (u32, u64, bool) {
+/// How many have died, brokers and others, how many iterations have ended, and whether some job
+/// gave way to another.
+fn simulate(seed: u64) -> (u64, u32, u64, bool) {
     let mut world = World::new(seed);
     for _ in 0..STEPS {
         world.step();
@@ -431,25 +479,40 @@ fn simulate(seed: u64) -> (u32, u64, bool) {
         world.bury_if_quiet(at);
     }
     world.processes.iter().for_each(|process| process.client.die_after(u64::MAX));
+    world.broker.die_after(u64::MAX);
+    if world.broker.is_down() {
+        world.broker.restart(pool()).unwrap();
+    }
+    for process in &world.processes {
+        let mut rng = Rng::with_seed(seed);
+        process.client.hear_while_asking(move || rng.u8(..3) == 0);
+    }
+    for process in &world.processes {
+        assert!(process.client.reconnect(), "a process has lost its broker for good");
+    }
     world.broker.set_budget(Bytes::mib(2 * BUDGET)).unwrap();
     world.everyone_can_go_on();
     world.check();
     let gave_way = world.takes_turns && !world.device.host_traffic().0.is_zero();
-    let counts = (world.died, world.handed, gave_way);
+    let counts = (world.broker.restarts(), world.died, world.handed, gave_way);
     world.all_comes_back();
     counts
 }
 
 #[test]
 fn processes_that_die_at_any_step_harm_nobody() {
-    let (mut died, mut iterations, mut turns) = (0, 0, 0);
-    // With the last one jobs are expected to keep more than the budget in all, and it is raised.
-    for seed in (0..3000).chain([12671]) {
+    let (mut restarts, mut died, mut iterations, mut turns) = (0, 0, 0, 0);
+    let seeds = if std::env::var_os("ZICO_LONG").is_some() { 200_000 } else { 3000 };
+    // With 12671 jobs are expected to keep more than the budget in all, and it is raised. With 79042
+    // a page drains whose region is in use elsewhere, and the broker dies; with 133475 it dies, and
+    // iterations run beside what is reserved for others.
+    for seed in (0..seeds).chain([12671, 79042, 133_475]) {
         let result = std::panic::catch_unwind(|| simulate(seed));
-        let Ok((deaths, ended, gave_way)) = result else { panic!("with seed {seed}") };
-        (died, iterations) = (died + deaths, iterations + ended);
+        let Ok((brokers, deaths, ended, gave_way)) = result else { panic!("with seed {seed}") };
+        (restarts, died, iterations) = (restarts + brokers, died + deaths, iterations + ended);
         turns += u32::from(gave_way);
     }
-    println!("{died} deaths, {iterations} iterations, turns with {turns} seeds");
-    assert!(died > 3000 && iterations > 10_000 && turns > 100, "{died}, {iterations}, {turns}");
+    let all = format!("{restarts} brokers, {died} deaths, {iterations} iterations, {turns} turns");
+    println!("{all}");
+    assert!(restarts > 3000 && died > 3000 && iterations > 10_000 && turns > 100, "{all}");
 }

@@ -182,6 +182,9 @@ pub enum Usage {
     Draining,
     /// For nothing: it is mapped there from before.
     Idle,
+    /// It has been given back there, and leased or given back at another page since. The device has
+    /// yet to complete what used it at this page, and until then it stays mapped there.
+    Passing,
 }
 
 /// The allocations of an iteration: how many, and the hash of their sizes in order.

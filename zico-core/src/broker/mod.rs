@@ -183,8 +183,12 @@ impl<S: Store> Broker<S> {
     /// clients release it.
     ///
     /// # Errors
-    /// If the budget cannot be; nothing has changed then.
+    /// If the budget cannot be, or is to be lower while clients of the broker before this one have
+    /// yet to tell what they have; nothing has changed then.
     pub fn set_budget(&mut self, budget: Bytes) -> Result<BudgetStatus, BudgetError> {
+        if self.is_recovering && budget < self.budget() {
+            return Err(BudgetError::Recovering);
+        }
         self.ledger.set_target(budget, self.capacity)?;
         while self.ledger.open_up() {}
         self.pump();

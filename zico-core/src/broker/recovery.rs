@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::clients::Client;
 use super::message::{Offered, Reply, Usage};
 use super::{Broker, Store, Violation};
-use crate::ledger::{Place, Use};
+use crate::ledger::{Ledger, Place, Use};
 use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::config::JobConfig;
@@ -62,9 +62,26 @@ impl<S: Store> Broker<S> {
         self.is_recovering
     }
 
-    /// A client has handed in the memory of a region that it has from the broker before this one.
+    /// Whether a client may hand in the memory of a region that it has from the broker before this
+    /// one: not once nobody is waited for any more, since the region may have other memory by then,
+    /// and not the memory of another user.
+    #[must_use]
+    pub fn may_hand_in(&self, client: Client, region: u32) -> bool {
+        let state = self.clients.get(&client).filter(|state| state.is_heard());
+        self.is_recovering
+            && state.is_some_and(|state| self.ledger.may_have_memory(region as usize, state.user))
+    }
+
+    /// A client has handed in the memory of a region. If it [may](Self::may_hand_in), the region
+    /// has that memory from now on, whether a job has the region or nobody: it counts as held. O(log
+    /// n) in the regions that are handed in.
     pub fn took_in(&mut self, client: Client, region: u32) {
-        self.imports.entry(region).or_default().insert(client);
+        let user = self.clients.get(&client).map(|state| state.user);
+        if self.may_hand_in(client, region)
+            && user.is_some_and(|user| self.ledger.adopt_memory(region as usize, user))
+        {
+            self.imports.entry(region).or_default().insert(client);
+        }
     }
 
     pub(super) fn rejoin(
@@ -80,7 +97,7 @@ impl<S: Store> Broker<S> {
         {
             return Err(Violation::NoSuchJob);
         }
-        let reply = self.join_as(client, config, job)?;
+        let reply = self.join_as(client, config, job, Ledger::rejoin)?;
         if let Some(seat) = self.seats.get_mut(&job) {
             seat.is_offering = true;
         }
@@ -116,6 +133,8 @@ impl<S: Store> Broker<S> {
                 (Usage::Leased, None) => return Err(Violation::BadPage),
                 (Usage::Draining, _) => Use::Draining,
                 (Usage::Idle, _) => Use::Idle,
+                (Usage::Passing, Some(_)) => Use::Passing,
+                (Usage::Passing, None) => return Err(Violation::BadPage),
             };
             if !self.ledger.adopt(job, region as usize, place, used) {
                 return Ok(false);

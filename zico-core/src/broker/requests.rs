@@ -11,6 +11,7 @@ use super::{Broker, Seat, Store, Violation};
 use crate::learn::kinds::Kind;
 use crate::learn::predictor::Peak;
 use crate::learn::signature::{Mark, Signature};
+use crate::ledger::Ledger;
 use crate::ledger::account::Account;
 use crate::types::JobId;
 use crate::types::JobKey;
@@ -89,8 +90,12 @@ impl<S: Store> Broker<S> {
                 return Ok(Reply::TooManyJobs(most));
             }
         }
+        // Others may keep what is to be reserved, and have yet to tell.
+        if self.is_recovering && !config.floor.is_zero() {
+            return Ok(Reply::FloorNotFree { floor: config.floor, budget: self.budget() });
+        }
         let key = self.ledger.new_key();
-        self.join_as(client, config, key)
+        self.join_as(client, config, key, Ledger::join)
     }
 
     pub(super) fn join_as(
@@ -98,6 +103,7 @@ impl<S: Store> Broker<S> {
         client: Client,
         config: JobConfig,
         key: JobKey,
+        let_in: impl FnOnce(&mut Ledger, JobKey, Account) -> bool,
     ) -> Result<Reply, Violation> {
         if config.name.len() > LONGEST_JOB_NAME {
             return Err(Violation::BadName);
@@ -109,7 +115,7 @@ impl<S: Store> Broker<S> {
         let name = if config.name.is_empty() { format!("job {key}") } else { config.name };
         let user = self.clients.get(&client).map_or(0, |state| state.user);
         let account = Account::new(name.into(), Arc::new(Pulse::new()), terms).of_user(user);
-        if !self.ledger.join(key, account) {
+        if !let_in(&mut self.ledger, key, account) {
             return Ok(refused);
         }
         let fences = VecDeque::new();

@@ -21,22 +21,24 @@ pub(super) fn number(region: usize) -> u32 {
 impl<S: Store> Broker<S> {
     /// Gives memory that is nobody's back to the device until no more than `target` bytes are held,
     /// as far as clients release it. Those that have it mapped are [told](super::Notice::Release).
+    /// Nothing happens while clients of the broker before this one have yet to tell what they have.
     pub fn trim(&mut self, target: Bytes) {
         let target = target.value() / self.region.value().max(1);
         self.give_up_while(Excess::Above(usize::try_from(target).unwrap_or(usize::MAX)));
         self.pump();
     }
 
-    /// Gives memory back that a lowered budget has no room for.
+    /// Gives memory back that a lowered budget has no room for. What has yet to be handed in is
+    /// waited for.
     pub(super) fn shrink(&mut self) {
-        if self.ledger.is_shrinking() {
+        if self.ledger.is_shrinking() && !self.is_recovering {
             while self.ledger.close_more() {}
             self.give_up_while(Excess::BeyondLimit);
         }
     }
 
     fn give_up_while(&mut self, excess: Excess) {
-        if !self.ledger.exceeds(excess) {
+        if self.is_recovering || !self.ledger.exceeds(excess) {
             return;
         }
         let (mut found, mut from) = (Vec::new(), Some(0));

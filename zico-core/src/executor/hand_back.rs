@@ -44,7 +44,12 @@ impl<D: Device> Shared<D> {
     /// this process holds. Whether there is a connection.
     pub(crate) fn reconnect(&self) -> bool {
         let Some(remote) = self.remote() else { return false };
+        // What goes back is of the broker before.
+        if !remote.begins_release() {
+            return false;
+        }
         let is_connected = remote.link.reconnect(&mut |offers| {
+            remote.forget_former();
             let regions = self.handles.lock().imported();
             for region in regions {
                 let memory = self.handles.lock().memory(region);
@@ -55,6 +60,7 @@ impl<D: Device> Shared<D> {
             self.restart_pulses();
             remote.offer_jobs(offers)
         });
+        remote.ends_release();
         if is_connected {
             // What drains is fenced anew, under a number that the new broker knows.
             let _ = self.reclaim(None);
@@ -121,6 +127,9 @@ impl<D: Device> Shared<D> {
     /// Gives up the memory of the regions that the broker wants to go. What the device refuses
     /// stays for the next time.
     fn release_regions(&self, remote: &Remote<D>) -> Result<(), D::Error> {
+        if !remote.begins_release() {
+            return Ok(());
+        }
         let mut result = Ok(());
         for region in remote.take_releases() {
             let gone = self
@@ -134,6 +143,7 @@ impl<D: Device> Shared<D> {
                 }
             }
         }
+        remote.ends_release();
         result
     }
 

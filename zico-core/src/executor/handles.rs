@@ -20,6 +20,8 @@ pub(crate) struct Handles<D: Device> {
     jobs: BTreeMap<JobKey, JobHandles<D>>,
     /// Ranges that were reserved for jobs which could not join.
     unused: Vec<D::Range>,
+    /// Memory that is no region's any more.
+    unused_memory: Vec<D::Memory>,
     /// Host memory that is to go.
     used_host: Vec<UsedHost<D>>,
     /// Host memory that is kept for the next copies.
@@ -72,8 +74,14 @@ impl<D: Device> JobHandles<D> {
 impl<D: Device> Handles<D> {
     /// None yet.
     pub(crate) fn new() -> Self {
-        let (unused, used_host, spare_host) = (Vec::new(), Vec::new(), Vec::new());
-        Self { memories: Vec::new(), jobs: BTreeMap::new(), unused, used_host, spare_host }
+        Self {
+            memories: Vec::new(),
+            jobs: BTreeMap::new(),
+            unused: Vec::new(),
+            unused_memory: Vec::new(),
+            used_host: Vec::new(),
+            spare_host: Vec::new(),
+        }
     }
 
     /// A job joins.
@@ -96,6 +104,15 @@ impl<D: Device> Handles<D> {
     /// All of them.
     pub(super) fn take_unused(&mut self) -> Vec<D::Range> {
         core::mem::take(&mut self.unused)
+    }
+
+    /// The same of memory.
+    pub(super) fn put_unused_memory(&mut self, memory: D::Memory) {
+        self.unused_memory.push(memory);
+    }
+
+    pub(super) fn take_unused_memory(&mut self) -> Vec<D::Memory> {
+        core::mem::take(&mut self.unused_memory)
     }
 
     /// A job's stream and its heap.

@@ -23,19 +23,15 @@ impl<D: Device> Shared<D> {
     /// device has completed is freed, and they are asked for once more.
     pub(crate) fn lease(&self, job: JobKey, want: &Want) -> Result<(), AllocError<D::Error>> {
         self.reap(job).map_err(AllocError::Device)?;
-        let order = match self.ask_for(job, want, false) {
+        let mut order = match self.ask_for(job, want, false) {
             Ok(order) => order,
             Err(refused) => self.ask_again(job, want, refused).map_err(refusal)?,
         };
-        if order.is_empty() || self.carry_out(job, want.zone, &order)? {
-            return Ok(());
+        while !order.is_empty() && !self.carry_out(job, want.zone, &order)? {
+            // There is another broker since, which has to be asked.
+            order = self.ask_for(job, want, true).map_err(refusal)?;
         }
-        // There is another broker since, which has to be asked.
-        let order = self.ask_for(job, want, true).map_err(refusal)?;
-        match order.is_empty() || self.carry_out(job, want.zone, &order)? {
-            true => Ok(()),
-            false => Err(AllocError::Broker(BrokerError::Unreachable)),
-        }
+        Ok(())
     }
 
     /// A lease that was refused: what the job has not asked for is given back, what has been given
@@ -78,13 +74,21 @@ impl<D: Device> Shared<D> {
     fn fetch(&self, order: &WorkOrder) -> Result<(), AllocError<D::Error>> {
         let Some(remote) = self.remote() else { return Ok(()) };
         for &(_, region) in &order.map {
-            if self.handles.lock().memory(region).is_none() {
-                let memory = remote.memory(region).map_err(|error| match error {
-                    Fetch::Device(error) => AllocError::Device(error),
-                    Fetch::Broker(error) => AllocError::Broker(error),
-                })?;
-                self.handles.lock().put_memory(region, Arc::new(memory));
+            if self.handles.lock().memory(region).is_some() {
+                continue;
             }
+            let connection = remote.connection();
+            let memory = remote.memory(region).map_err(|error| match error {
+                Fetch::Device(error) => AllocError::Device(error),
+                Fetch::Broker(error) => AllocError::Broker(error),
+            })?;
+            // What the next broker has not been handed in is not that region's memory any more.
+            let mut handles = self.handles.lock();
+            if remote.connection() != connection {
+                handles.put_unused_memory(memory);
+                return Err(AllocError::Broker(BrokerError::Unreachable));
+            }
+            handles.put_memory(region, Arc::new(memory));
         }
         Ok(())
     }

@@ -107,7 +107,16 @@ impl<D: Device> Shared<D> {
     /// Releases the ranges of jobs that could not join.
     pub(crate) fn release_unused(&self) -> Result<(), D::Error> {
         let mut result = Ok(());
-        let unused = self.handles.lock().take_unused();
+        let (unused, memory) = {
+            let mut handles = self.handles.lock();
+            (handles.take_unused(), handles.take_unused_memory())
+        };
+        for memory in memory {
+            if let Err(Refused { resource, error }) = self.device.destroy(memory) {
+                self.handles.lock().put_unused_memory(resource);
+                result = result.and(Err(error));
+            }
+        }
         for range in unused {
             if let Err(Refused { resource, error }) = self.device.release(range) {
                 self.handles.lock().put_unused([resource]);

@@ -1,6 +1,7 @@
 //! Taking over the books of a ledger that is no more, from what the jobs say they have.
 
 use super::Ledger;
+use super::account::Account;
 use super::region::{Place, State};
 use crate::learn::predictor::Predictor;
 use crate::types::JobKey;
@@ -14,6 +15,9 @@ pub(crate) enum Use {
     /// Given back, under the batch that is open.
     Draining,
     Idle,
+    /// In use elsewhere since it was given back where it is mapped. That is to be fenced, under the
+    /// batch that is open, before something else is mapped there.
+    Passing,
 }
 
 impl Ledger {
@@ -27,7 +31,37 @@ impl Ledger {
         is_one
     }
 
-    /// A job has a region, mapped at this place if at one. Whether nobody else has it.
+    /// Lets a job in that the ledger before this one had let in. What is reserved for it was so
+    /// before, whatever others have been told of meanwhile, which may be half of what they do: no
+    /// more than there is.
+    pub(crate) fn rejoin(&mut self, key: JobKey, account: Account) -> bool {
+        let floors = self.accounts.values().chain([&account]).map(|account| account.terms.floor);
+        let has_room = floors.fold(0, u32::saturating_add) <= self.target;
+        if has_room {
+            self.let_join(key, account);
+        }
+        has_room
+    }
+
+    /// Whether a region may have memory that has been a user's.
+    pub(crate) fn may_have_memory(&self, region: usize, user: u32) -> bool {
+        region < self.regions.count() && {
+            let found = &self.regions[region];
+            found.state != State::Closed && (!found.created || found.user == user)
+        }
+    }
+
+    /// A region has memory, which has been a user's. Whether it may.
+    pub(crate) fn adopt_memory(&mut self, region: usize, user: u32) -> bool {
+        let may = self.may_have_memory(region, user);
+        if may {
+            self.regions.set_created(region, true);
+            self.regions.set_user(region, user);
+        }
+        may
+    }
+
+    /// A job has a region that has memory, mapped at this place if at one. Whether nobody else has it.
     pub(crate) fn adopt(
         &mut self,
         job: JobKey,
@@ -43,22 +77,27 @@ impl Ledger {
             self.pages(place).is_some_and(|pages| pages.page(place.page).region.is_some())
         };
         if state == State::Closed
-            || (used != Use::Idle && state != State::Free)
+            || (matches!(used, Use::Leased(_) | Use::Draining) && state != State::Free)
             || place.is_some_and(taken)
         {
             return false;
         }
-        let user = self.user(job);
-        if self.regions[region].created && self.regions[region].user != user {
+        let found = &self.regions[region];
+        if !found.created || found.user != self.user(job) {
             return false;
         }
-        self.regions.set_created(region, true);
-        self.regions.set_user(region, user);
         if let Some(place) = place {
             self.regions.map(region, place);
             self.set_mapping(place, Some(region));
         }
         let Some(account) = self.accounts.get_mut(&job) else { return false };
+        let batch = account.batch;
+        if matches!(used, Use::Draining | Use::Passing) {
+            account.pending.push(region);
+            if let Some(place) = place {
+                account.pages[place.zone.index()].set(place.page, |page| page.last = batch);
+            }
+        }
         match used {
             Use::Leased(place) => {
                 account.leased[place.zone.index()] += 1;
@@ -67,14 +106,9 @@ impl Ledger {
             }
             Use::Draining => {
                 account.draining += 1;
-                account.pending.push(region);
-                let batch = account.batch;
-                if let Some(place) = place {
-                    account.pages[place.zone.index()].set(place.page, |page| page.last = batch);
-                }
                 self.regions.set_state(region, State::Draining { job, batch });
             }
-            Use::Idle => {}
+            Use::Idle | Use::Passing => {}
         }
         true
     }

@@ -211,10 +211,15 @@ impl Ledger {
     }
 
     /// Lets a job in, if what is to be reserved for it can be had.
-    pub(crate) fn join(&mut self, key: JobKey, mut account: Account) -> bool {
-        if !self.has_room_for(account.terms.floor) {
-            return false;
+    pub(crate) fn join(&mut self, key: JobKey, account: Account) -> bool {
+        let has_room = self.has_room_for(account.terms.floor);
+        if has_room {
+            self.let_join(key, account);
         }
+        has_room
+    }
+
+    pub(super) fn let_join(&mut self, key: JobKey, mut account: Account) {
         // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
         for account in self.accounts.values_mut() {
             account.served = Ticks::ZERO;
@@ -223,7 +228,6 @@ impl Ledger {
         self.has_turns |= account.is_preemptible();
         self.accounts.insert(key, account);
         self.regions.join(key);
-        true
     }
 
     /// The jobs that are there, those included that have left and whose memory drains.

@@ -78,6 +78,14 @@ pub struct MockMemory {
     pub(crate) start: u64,
 }
 
+impl MockMemory {
+    /// Whether two handles are of the same memory.
+    #[must_use]
+    pub const fn is_same(&self, other: &Self) -> bool {
+        self.device == other.device && self.start == other.start
+    }
+}
+
 /// A stream of a [`MockDevice`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MockStream {

@@ -45,9 +45,8 @@ impl<D: Physical> Server<D> {
         let [descriptor] = descriptors else {
             return Err(End::Fault(Fault::Descriptors { found, expected: 1 }));
         };
-        let most = self.budget().value() / self.region_size().value().max(1);
-        let is_in =
-            u64::from(region) < most && self.broker.store_mut().take_in(region, descriptor.as_fd());
+        let is_in = self.broker.may_hand_in(client, region)
+            && self.broker.store_mut().take_in(region, descriptor.as_fd());
         if is_in {
             self.broker.took_in(client, region);
         }

@@ -8,6 +8,7 @@ use crate::broker::Request;
 use crate::ledger::Place;
 use crate::types::JobKey;
 use crate::types::device::Device;
+use crate::types::sync::Ordering;
 use crate::types::zone::Zone;
 
 impl<D: Device> Remote<D> {
@@ -80,9 +81,18 @@ impl<D: Device> Remote<D> {
         self.release.lock().insert(region);
     }
 
-    /// The regions whose memory is to go, for the caller to give up: no other thread gets them,
-    /// which would unmap what is unmapped already, or a region that has come back under the same
-    /// number.
+    /// Whether this thread is the one that gives up regions, until it [ends](Self::ends_release):
+    /// another one would unmap what is unmapped already, or a region that has come back under the
+    /// same number. Nor is there another connection meanwhile.
+    pub(in crate::executor) fn begins_release(&self) -> bool {
+        self.is_releasing.swap(1, Ordering::AcqRel) == 0
+    }
+
+    pub(in crate::executor) fn ends_release(&self) {
+        self.is_releasing.store(0, Ordering::Release);
+    }
+
+    /// The regions whose memory is to go, for the caller to give up.
     pub(in crate::executor) fn take_releases(&self) -> BTreeSet<u32> {
         core::mem::take(&mut *self.release.lock())
     }

@@ -31,10 +31,12 @@ use seat::Seat;
 pub(crate) struct Remote<D: Device> {
     pub(in crate::executor) link: Box<dyn Link<D>>,
     jobs: Mutex<BTreeMap<JobKey, Seat>>,
-    /// Counts the connections: changes when a new broker has been told what is here.
+    /// Counts the connections: changes before a new broker is told what is here.
     connection: AtomicU32,
     /// Regions whose memory is to go.
     release: Mutex<BTreeSet<u32>>,
+    /// Not zero while a thread gives some of them up.
+    is_releasing: AtomicU32,
     /// Not zero while somebody waits, in whatever process.
     pressure: AtomicU32,
     /// Jobs that are to give way.
@@ -55,9 +57,15 @@ impl<D: Device> Remote<D> {
             jobs: Mutex::new(BTreeMap::new()),
             connection: AtomicU32::new(0),
             release: Mutex::new(BTreeSet::new()),
+            is_releasing: AtomicU32::new(0),
             pressure: AtomicU32::new(0),
             called: Mutex::new(BTreeSet::new()),
         }
+    }
+
+    /// Counts the connections.
+    pub(in crate::executor) fn connection(&self) -> u32 {
+        self.connection.load(Ordering::Acquire)
     }
 
     pub(in crate::executor) fn set_pressure(&self, pressure: bool) {
@@ -99,7 +107,15 @@ impl<D: Device> Remote<D> {
         &self,
         config: &JobConfig,
     ) -> Result<(JobKey, SharedPulse), JoinError<D::Error>> {
-        let job = match self.link.ask(None, Request::Join(config.clone())) {
+        // A broker that comes next hears of it, however soon.
+        let mut heard = |reply: &Reply| {
+            if let Reply::Joined(job) = reply {
+                let seat = Seat { config: config.clone(), ..Seat::default() };
+                self.jobs.lock().insert(job.0, seat);
+            }
+        };
+        let request = Request::Join(config.clone());
+        let job = match self.link.ask_in_order(None, request, &mut heard) {
             Ok(Reply::Joined(job)) => job,
             Ok(Reply::FloorNotFree { floor, budget }) => {
                 return Err(JoinError::FloorNotFree { floor, budget });
@@ -110,8 +126,6 @@ impl<D: Device> Remote<D> {
             Ok(_) => return Err(JoinError::Broker(BrokerError::Confused)),
             Err(error) => return Err(JoinError::Broker(error)),
         };
-        let seat = Seat { config: config.clone(), ..Seat::default() };
-        self.jobs.lock().insert(job.0, seat);
         Ok((job.0, SharedPulse::Page(self.link.pulse(job))))
     }
 

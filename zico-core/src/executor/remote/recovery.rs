@@ -13,6 +13,13 @@ use crate::types::error::BrokerError;
 use crate::types::sync::Ordering;
 
 impl<D: Device> Remote<D> {
+    /// What the broker before has granted and has not heard of, and what it has asked for, is void.
+    pub(in crate::executor) fn forget_former(&self) {
+        self.connection.fetch_add(1, Ordering::AcqRel);
+        self.release.lock().clear();
+        self.called.lock().clear();
+    }
+
     /// Tells a new broker of all jobs, whose memory has been handed in. From here on it is this one
     /// that grants.
     pub(in crate::executor) fn offer_jobs(
@@ -21,9 +28,6 @@ impl<D: Device> Remote<D> {
     ) -> Result<(), BrokerError> {
         let jobs = {
             let mut seats = self.jobs.lock();
-            self.connection.fetch_add(1, Ordering::AcqRel);
-            // The new one calls upon them anew.
-            self.called.lock().clear();
             let offer = |(&job, seat): (&JobKey, &mut Seat)| {
                 (
                     job,

@@ -141,31 +141,40 @@ impl Seat {
     }
 
     /// All regions that it has, for a new broker. Those that drain do so in the batch that is open
-    /// from now on.
+    /// from now on, and so does what has used a region where it is in use no more.
     pub(super) fn offer(&mut self) -> Vec<Offered> {
         self.untold = Default::default();
         let leased: BTreeSet<u32> =
             self.leased.iter().filter_map(|place| self.mapped.get(place)).copied().collect();
         let next = self.batch + 1;
-        // One that drains and has been leased again is in use.
-        self.draining.retain(|(_, _, region)| !leased.contains(region));
-        let mut draining: BTreeMap<u32, (Zone, u64)> = BTreeMap::new();
+        // One that is leased again where it was given back is in use there.
+        let (held, mapped) = (&self.leased, &self.mapped);
+        self.draining.retain(|(_, place, region)| {
+            !(held.contains(place) && mapped.get(place) == Some(region))
+        });
+        // A region drains where it was given back last, unless it is in use elsewhere.
+        let (mut draining, mut passing) = (BTreeMap::new(), BTreeSet::new());
         for (batch, place, region) in &mut self.draining {
             *batch = next;
-            draining.insert(*region, *place);
+            passing.insert((*place, *region));
+            if !leased.contains(region) {
+                draining.insert(*region, *place);
+            }
         }
         self.given = self.given.max(self.draining.len());
         let mut offered = Vec::new();
-        for (&(zone, page), &region) in &self.mapped {
-            let usage = match draining.get(&region) {
-                _ if self.leased.contains(&(zone, page)) => Usage::Leased,
-                Some(&place) if place == (zone, page) => {
-                    draining.remove(&region);
-                    Usage::Draining
-                }
-                _ => Usage::Idle,
+        for (&place, &region) in &self.mapped {
+            let usage = if self.leased.contains(&place) {
+                Usage::Leased
+            } else if draining.get(&region) == Some(&place) {
+                draining.remove(&region);
+                Usage::Draining
+            } else if passing.contains(&(place, region)) {
+                Usage::Passing
+            } else {
+                Usage::Idle
             };
-            offered.push(Offered { region, at: Some((zone.lifetime(), page)), usage });
+            offered.push(Offered { region, at: Some((place.0.lifetime(), place.1)), usage });
         }
         // Those whose page has another region by now.
         let unmapped = draining.into_keys();
@@ -196,6 +205,34 @@ mod tests {
         }
         seat.has_leased(Zone::Persistent, &[0, 1, 7]);
         seat
+    }
+
+    /// Else the next broker would have something else mapped at a page that the device still uses.
+    #[test]
+    fn a_page_that_was_given_back_drains_though_its_region_is_used_elsewhere() {
+        let mut seat = seat();
+        let zone = Zone::Persistent;
+        seat.give(zone, &[0, 1]);
+        seat.batch += 1;
+        // The same job may have both back at once: one at another page, one there once more.
+        seat.mapped.insert((zone, 2), 4);
+        seat.has_leased(zone, &[2]);
+        seat.mapped.insert((zone, 3), 5);
+        seat.has_leased(zone, &[3]);
+        seat.give(zone, &[3]);
+        let usage = |seat: &mut Seat| {
+            seat.offer().iter().map(|offered| (offered.region, offered.usage)).collect::<Vec<_>>()
+        };
+        let (four, five, six) = (
+            [(4, Usage::Passing), (4, Usage::Leased)],
+            [(5, Usage::Passing), (5, Usage::Draining)],
+            (6, Usage::Leased),
+        );
+        assert_eq!(usage(&mut seat), [four[0], five[0], four[1], five[1], six]);
+        assert_eq!((seat.is_open(), seat.given), (true, 3));
+        // Where it was: there it is in use.
+        seat.has_leased(zone, &[0]);
+        assert_eq!(usage(&mut seat)[0], (4, Usage::Leased));
     }
 
     /// Else nothing would be fenced when the job has gone.

@@ -55,6 +55,8 @@ fn a_region_that_one_user_has_handed_in_no_other_has() {
     let (one, other) = (join_of(&mut books, "a", 1), join_of(&mut books, "b", 2));
     let place = |job, page| Place { job, zone: ARENA, page };
     let at = place(one, 0);
+    assert!(books.ledger.adopt_memory(0, 1) && books.ledger.adopt_memory(1, 1));
+    assert!(books.ledger.adopt_memory(2, 2) && !books.ledger.adopt_memory(1, 2));
     assert!(books.ledger.adopt(one, 0, Some(at), Use::Leased(at)));
     assert!(books.ledger.adopt(one, 1, Some(place(one, 1)), Use::Idle));
     assert!(!books.ledger.adopt(other, 1, Some(place(other, 0)), Use::Idle));

@@ -85,6 +85,9 @@ pub enum BudgetError {
     },
     /// The budget is at a broker that another user runs.
     NotTheOwner,
+    /// A broker has yet to hear what the jobs of the one before it keep: until then its budget is
+    /// not lowered.
+    Recovering,
 }
 
 impl fmt::Display for BudgetError {
@@ -99,6 +102,7 @@ impl fmt::Display for BudgetError {
             Self::NotTheOwner => {
                 f.write_str("only the user who runs the broker may change its budget")
             }
+            Self::Recovering => f.write_str("the broker has yet to hear what other jobs hold"),
             Self::BeyondDevice { asked, capacity } => {
                 let (asked, capacity) = (Exact(*asked), Exact(*capacity));
                 write!(f, "a budget of {asked} is more than the device's {capacity}")
