@@ -354,7 +354,7 @@ fn iterations_that_wait_for_each_other_do_not_wait_for_the_end_of_their_turns() 
     assert!(!books.may_return(away));
     let more = [6];
     assert!(jobs.into_iter().all(|job| books.is_denied(job, Zone::Iteration, &more)));
-    let mut fails = |job| {
+    let fails = |job| {
         let told = books.ask_told(job, Zone::Iteration, &more, Told::ByTheJob, true);
         matches!(told, Err(Denied::Never(_)))
     };
