@@ -12,8 +12,8 @@
 
 use fastrand::Rng;
 use zico_core::{
-    AllocError, Begin, BeginError, Block, BrokerError, Bytes, Device, Job, JobConfig, JoinError,
-    Lifetime, Passed, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
+    AllocError, Begin, BeginError, Block, BrokerError, BudgetError, Bytes, Device, Job, JobConfig,
+    JoinError, Lifetime, Passed, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
 };
 use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
 use zico_tests::owned::at_random;
@@ -515,4 +515,29 @@ fn processes_that_die_at_any_step_harm_nobody() {
     let all = format!("{restarts} brokers, {died} deaths, {iterations} iterations, {turns} turns");
     println!("{all}");
     assert!(restarts > 3000 && died > 3000 && iterations > 10_000 && turns > 100, "{all}");
+}
+
+/// What others keep and have yet to tell is neither reserved for a new job nor taken from the budget.
+#[test]
+fn a_new_broker_promises_nothing_before_all_have_told_what_they_keep() {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let broker = MockBroker::new(device.clone(), pool()).unwrap();
+    let (keeps, comes) = (broker.connect().unwrap(), broker.connect().unwrap());
+    let job = keeps.pool().join("keeps", device.add_stream()).unwrap();
+    let kept = job.alloc(Request::new(Bytes::mib(24), Lifetime::Persistent)).unwrap();
+    broker.restart(pool()).unwrap();
+    assert!(comes.reconnect());
+    let stream = device.add_stream();
+    let join = |mib| comes.pool().join(JobConfig::new("comes").floor(Bytes::mib(mib)), stream);
+    assert!(matches!(join(16), Err(JoinError::FloorNotFree { .. })));
+    assert_eq!(broker.set_budget(Bytes::mib(16)), Err(BudgetError::Recovering));
+    broker.trim(Bytes::ZERO);
+    assert!(keeps.reconnect());
+    // It keeps 12 of 16 regions.
+    let lower = broker.set_budget(Bytes::mib(16));
+    assert!(matches!(lower, Err(BudgetError::BelowPersistent { .. })));
+    assert!(matches!(join(16), Err(JoinError::FloorNotFree { .. })));
+    let comes = join(8).unwrap();
+    job.free(kept).unwrap();
+    drop((job, comes));
 }

@@ -263,6 +263,7 @@ impl Link<MockDevice> for MockLink {
             return Err(unreachable);
         }
         let memory = self.broker.share(over, region).ok_or(unreachable)?.map_err(Fetch::Device);
+        self.hear();
         if self.broker.is_over(over) {
             self.meanwhile(|pool| {
                 let _ = pool.reconnect();
