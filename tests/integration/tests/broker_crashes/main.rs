@@ -10,13 +10,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+mod ending;
+mod tenant;
+
 use fastrand::Rng;
+use tenant::{Tenant, free};
 use zico_core::{
-    AllocError, Begin, BeginError, Block, BrokerError, BudgetError, Bytes, Device, Job, JobConfig,
-    JoinError, Lifetime, Passed, PoolConfig, Request, Resume, ResumeError, SuspendError, Ticks,
+    AllocError, Begin, BeginError, BrokerError, BudgetError, Bytes, Device, JobConfig, JoinError,
+    Lifetime, Passed, PoolConfig, Request, Ticks,
 };
-use zico_mock::{Claim, MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
-use zico_tests::owned::at_random;
+use zico_mock::{MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
 
 const REGION: Bytes = Bytes::mib(2);
 const BUDGET: u64 = 16;
@@ -25,18 +28,6 @@ const MOST_PROCESSES: usize = 4;
 
 fn pool() -> PoolConfig {
     PoolConfig::new(Bytes::mib(2 * BUDGET)).region_size(REGION)
-}
-
-struct Tenant {
-    job: Job<MockDevice>,
-    stream: MockStream,
-    /// No claim while the job is on the host, or could be.
-    blocks: Vec<(Block, Option<Claim>)>,
-    /// It is preemptible: its blocks are used while it runs.
-    takes_turns: bool,
-    running: bool,
-    is_away: bool,
-    iterations: u64,
 }
 
 struct Process {
@@ -283,186 +274,6 @@ impl World {
         assert_eq!(self.broker.leaks(), 0, "memory of one user has come to another");
         assert!(self.device.usage().peak_physical <= Bytes::mib(2 * BUDGET));
     }
-
-    /// Nobody dies any more: each that is there gets through an iteration.
-    fn everyone_can_go_on(&mut self) {
-        let World { device, processes, broker, .. } = self;
-        for job in broker.snapshot().jobs {
-            let _ = broker.hold(job.id, false);
-        }
-        for process in processes.iter_mut() {
-            for tenant in &mut process.tenants {
-                while !tenant.blocks.is_empty() {
-                    free(device, tenant, 0);
-                }
-                if std::mem::take(&mut tenant.running) {
-                    tenant.job.end().unwrap();
-                }
-                // It asks anew when it is its turn below.
-                tenant.job.withdraw();
-            }
-        }
-        self.everyone_comes_back();
-        let World { device, broker, processes, .. } = self;
-        for at in 0..processes.len() {
-            for which in 0..processes[at].tenants.len() {
-                let mut left = 1000;
-                let mut goes_on = |processes: &[Process]| {
-                    left -= 1;
-                    assert!(left > 0, "waits for ever: {}", broker.snapshot());
-                    device.run_until_idle();
-                    // Turns come to an end, and so does patience with those that ask no more.
-                    device.advance_to(device.now().saturating_add(Ticks::millis(100)));
-                    processes.iter().for_each(|process| {
-                        process.client.serve();
-                        process.client.pool().poll().unwrap();
-                    });
-                    broker.look();
-                };
-                // What is known not to fit beside what the others keep is told so: that is no wait.
-                let begun = loop {
-                    match processes[at].tenants[which].job.begin(None) {
-                        Ok(Begin::Wait(_)) => goes_on(processes),
-                        Ok(Begin::Started) => break true,
-                        Err(BeginError::NeverFits { .. }) => break false,
-                        Err(error) => panic!("{error}"),
-                    }
-                };
-                if !begun {
-                    continue;
-                }
-                let request = Request::new(Bytes::mib(4), Lifetime::Iteration);
-                loop {
-                    match processes[at].tenants[which].job.alloc(request) {
-                        Ok(block) => break processes[at].tenants[which].job.free(block).unwrap(),
-                        Err(AllocError::Busy(_)) => goes_on(processes),
-                        Err(AllocError::OutOfMemory(_)) => break,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
-                processes[at].tenants[which].job.end().unwrap();
-            }
-        }
-    }
-
-    /// Who is on the host can come back, in whatever order.
-    fn everyone_comes_back(&mut self) {
-        let mut left = 1000;
-        loop {
-            let World { device, broker, processes, owners, .. } = self;
-            let tenants = processes.iter_mut().flat_map(|process| &mut process.tenants);
-            let away = tenants.filter(|tenant| tenant.is_away);
-            let waits = away.map(|tenant| !tenant.resume(device, owners));
-            if !waits.fold(false, |any, waits| any | waits) {
-                return;
-            }
-            left -= 1;
-            assert!(left > 0, "waits for ever to come back: {}", broker.snapshot());
-            device.run_until_idle();
-            for process in processes {
-                process.client.serve();
-                process.client.pool().poll().unwrap();
-            }
-            broker.look();
-        }
-    }
-
-    /// All leave, and everything is back.
-    fn all_comes_back(mut self) {
-        for process in &mut self.processes {
-            process.tenants.clear();
-        }
-        self.device.run_until_idle();
-        for process in &self.processes {
-            process.client.serve();
-            process.client.pool().poll().unwrap();
-        }
-        let snapshot = self.broker.snapshot();
-        assert_eq!(snapshot.jobs, [], "{snapshot}");
-        assert_eq!(snapshot.free, snapshot.held);
-        self.broker.trim(Bytes::ZERO);
-        self.processes.iter().for_each(|process| process.client.serve());
-        assert_eq!(self.broker.snapshot().held, Bytes::ZERO, "all have released it");
-        let usage = self.device.usage();
-        assert_eq!((usage.physical, usage.mappings, usage.ranges), (Bytes::ZERO, 0, 0));
-    }
-}
-
-impl Tenant {
-    fn let_go(&mut self, device: &MockDevice) {
-        for claim in self.blocks.iter_mut().filter_map(|(_, claim)| claim.take()) {
-            device.disown(self.stream, claim).unwrap();
-        }
-    }
-
-    /// Its iteration has begun.
-    fn runs(&mut self, device: &MockDevice, owners: &mut u32) {
-        self.running = true;
-        if self.takes_turns {
-            self.have(device, owners);
-        }
-    }
-
-    fn ends(&mut self, device: &MockDevice) {
-        if self.takes_turns {
-            self.let_go(device);
-        }
-        self.job.end().unwrap();
-        (self.running, self.iterations) = (false, self.iterations + 1);
-    }
-
-    fn have(&mut self, device: &MockDevice, owners: &mut u32) {
-        for (block, claim) in &mut self.blocks {
-            *owners += 1;
-            let (at, len) = (block.address(), block.bytes());
-            *claim = Some(device.own(self.stream, *owners, at, len).unwrap());
-        }
-    }
-
-    /// Goes to the host, if it can have a ticket.
-    fn suspend(&mut self, device: &MockDevice, owners: &mut u32) {
-        if self.is_away {
-            return;
-        }
-        self.let_go(device);
-        let gone = match self.takes_turns {
-            true => self.job.suspend(),
-            false => self.job.suspend_with(|block| at_random(block.address)),
-        };
-        match gone {
-            Ok(bytes) => self.is_away = !bytes.is_zero(),
-            // It may have asked to start.
-            Err(
-                SuspendError::NoTicket(_)
-                | SuspendError::InIteration
-                | SuspendError::Busy
-                | SuspendError::Broker(_),
-            ) => {}
-            Err(error) => panic!("{error}"),
-        }
-        if !self.is_away {
-            self.have(device, owners);
-        }
-    }
-
-    /// Whether it is back.
-    fn resume(&mut self, device: &MockDevice, owners: &mut u32) -> bool {
-        match self.job.resume() {
-            Ok(Resume::Done) => {
-                self.is_away = false;
-                self.have(device, owners);
-                true
-            }
-            Ok(Resume::Wait) | Err(ResumeError::Broker(_)) => false,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-fn free(device: &MockDevice, tenant: &mut Tenant, at: usize) {
-    let (block, claim) = tenant.blocks.swap_remove(at);
-    claim.into_iter().for_each(|claim| device.disown(tenant.stream, claim).unwrap());
-    tenant.job.free(block).unwrap();
 }
 
 /// How many have died, brokers and others, how many iterations have ended, and whether some job
