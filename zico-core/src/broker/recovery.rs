@@ -76,9 +76,8 @@ impl<S: Store> Broker<S> {
     /// has that memory from now on, whether a job has the region or nobody: it counts as held. O(log
     /// n) in the regions that are handed in.
     pub fn took_in(&mut self, client: Client, region: u32) {
-        let user = self.clients.get(&client).map(|state| state.user);
-        if self.may_hand_in(client, region)
-            && user.is_some_and(|user| self.ledger.adopt_memory(region as usize, user))
+        if let Some(state) = self.clients.get(&client).filter(|_| self.may_hand_in(client, region))
+            && self.ledger.adopt_memory(region as usize, state.user)
         {
             self.imports.entry(region).or_default().insert(client);
         }

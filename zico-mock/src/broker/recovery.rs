@@ -1,7 +1,5 @@
 //! A broker that dies, and another one that comes in its place: its clients tell it what they have.
 
-use std::sync::PoisonError;
-
 use zico_core::broker::{Notice, Offers, Pulse, Reply, Request};
 use zico_core::{BrokerError, Device, JobId, PoolConfig, PoolError};
 
@@ -188,7 +186,7 @@ impl MockLink {
     ) -> bool {
         let over = {
             let mut life = self.life();
-            let mut state = self.broker.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.broker.lock();
             if life.is_dead || state.is_down {
                 return false;
             }

@@ -24,9 +24,9 @@ use connections::Connections;
 use link::NodeLink;
 use wire::Wire;
 
-/// How long another broker is looked for where one has hung up before it said anything ...
+/// How long another broker is looked for where one has hung up before it said anything.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// ... and how often.
+/// How often another broker is looked for in the place of one that has gone.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// There is no connection to a broker.
@@ -147,13 +147,10 @@ impl Client {
         let mut hung_up = false;
         loop {
             let greeted = Self::try_to_greet(socket, probe, page);
-            hung_up |= matches!(greeted, Err(ConnectError::HungUp { .. }));
-            let may_come = match &greeted {
-                Err(ConnectError::HungUp { .. } | ConnectError::NoBroker { .. }) => hung_up,
-                _ => false,
-            };
-            if !may_come || Instant::now() >= until {
-                return greeted;
+            match greeted {
+                Err(ConnectError::HungUp { .. }) if Instant::now() < until => hung_up = true,
+                Err(ConnectError::NoBroker { .. }) if hung_up && Instant::now() < until => {}
+                _ => return greeted,
             }
             std::thread::sleep(AGAIN);
         }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use zico_core::broker::Notice;
 use zico_core::{Device, WeakPool};
 
+use super::AGAIN;
 use super::connections::Connections;
 use super::wire::Wire;
 use crate::socket;
@@ -23,9 +24,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const BEHIND: Duration = Duration::from_millis(5);
 /// ... and how often it is looked for.
 const IDLE: Duration = Duration::from_millis(200);
-
-/// How often another broker is looked for in the place of one that has gone.
-const AGAIN: Duration = Duration::from_millis(20);
 
 /// Starts it. It ends with the pool and all its jobs.
 pub(super) fn start<D: Device + 'static>(

@@ -328,7 +328,8 @@ fn processes_that_die_at_any_step_harm_nobody() {
     assert!(restarts > 3000 && died > 3000 && iterations > 10_000 && turns > 100, "{all}");
 }
 
-/// What others keep and have yet to tell is neither reserved for a new job nor taken from the budget.
+/// What others keep and have yet to tell is neither reserved for a new job nor taken from the
+/// budget.
 #[test]
 fn a_new_broker_promises_nothing_before_all_have_told_what_they_keep() {
     let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
