@@ -102,7 +102,9 @@ impl fmt::Display for BudgetError {
             Self::NotTheOwner => {
                 f.write_str("only the user who runs the broker may change its budget")
             }
-            Self::Recovering => f.write_str("the broker has yet to hear what other jobs hold"),
+            Self::Recovering => f.write_str(
+                "the broker has just started and has yet to hear what the jobs hold: try again soon",
+            ),
             Self::BeyondDevice { asked, capacity } => {
                 let (asked, capacity) = (Exact(*asked), Exact(*capacity));
                 write!(f, "a budget of {asked} is more than the device's {capacity}")
