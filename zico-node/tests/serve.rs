@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use zico_core::{Bytes, Lifetime, Pool, PoolConfig, Request};
 use zico_node::host::{HostConfig, HostDevice};
-use zico_node::{Client, Observer, Server, ServerConfig};
+use zico_node::{Client, ConnectError, Observer, Server, ServerConfig};
 
 const REGION: Bytes = Bytes::kib(64);
 const LOOK: Duration = Duration::from_millis(1);
@@ -119,4 +120,66 @@ fn jobs_go_on_while_the_budget_goes_down_and_up() {
         }
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// Hangs up on so many that connect at a socket, as a broker does whose process ends.
+fn hang_up(socket: &std::path::Path, connections: u32) {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket as make,
+    };
+    let listener = make(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(socket).unwrap()).unwrap();
+    listen(&listener, 1).unwrap();
+    for _ in 0..connections {
+        drop(accept(&listener).unwrap());
+    }
+}
+
+#[test]
+fn who_connects_as_a_broker_ends_finds_the_next_one() {
+    let folder = std::env::temp_dir().join(format!("zico-{}-next", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let socket = folder.join("socket");
+    let ends = {
+        let socket = socket.clone();
+        std::thread::spawn(move || hang_up(&socket, 1))
+    };
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    let connects = std::thread::spawn(move || {
+        loop {
+            match Client::connect(device(), &socket) {
+                // It has yet to listen.
+                Err(ConnectError::NoBroker { error, .. }) if error == Errno::CONNREFUSED => {}
+                other => break other.map(drop),
+            }
+        }
+    });
+    ends.join().unwrap();
+    let _next = Serving::new("next", Bytes::mib(2));
+    connects.join().unwrap().unwrap();
+}
+
+#[test]
+fn one_that_hangs_up_again_and_again_is_not_asked_for_ever() {
+    let folder = std::env::temp_dir().join(format!("zico-{}-hangs-up", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let socket = folder.join("socket");
+    {
+        let socket = socket.clone();
+        std::thread::spawn(move || hang_up(&socket, u32::MAX));
+    }
+    while !socket.exists() {
+        std::thread::yield_now();
+    }
+    let refused = loop {
+        match Client::connect(device(), &socket) {
+            // It has yet to listen.
+            Err(ConnectError::NoBroker { .. }) => std::thread::yield_now(),
+            other => break other.map(drop),
+        }
+    };
+    assert!(matches!(refused, Err(ConnectError::HungUp { .. })));
+    std::fs::remove_dir_all(folder).unwrap();
 }
