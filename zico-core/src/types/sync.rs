@@ -29,8 +29,23 @@ impl<T> Mutex<T> {
         Self(spin::mutex::SpinMutex::new(value))
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> impl core::ops::DerefMut<Target = T> + '_ {
-        self.0.lock()
+        loop {
+            if let Some(guard) = self.0.try_lock() {
+                return guard;
+            }
+            self.wait();
+        }
+    }
+
+    /// Apart, so that it costs nothing where nobody has the lock.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        while self.0.is_locked() {
+            <Relax as spin::RelaxStrategy>::relax();
+        }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
