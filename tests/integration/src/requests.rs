@@ -117,7 +117,7 @@ impl Sent {
                 | Request::Settle { .. }
                 | Request::Offer(_)
                 | Request::Suspend
-                | Request::SendAgain(..)
+                | Request::Send(..)
         );
         match self.broker.handle(client, job, request, now) {
             Ok(Some(Reply::Joined(job))) => self.jobs.push(job),

@@ -74,8 +74,7 @@ fn request(rng: &mut Rng) -> Request {
         27 => Request::Resume { runs: rng.bool(), claim: Some(rng.u32(..20)) },
         28..31 => Request::Suspend,
         31 => [Request::Gone, Request::Spare][rng.usize(..2)].clone(),
-        32 => Request::Stay(lifetime(rng), pages(rng)),
-        33 => Request::SendAgain(lifetime(rng), pages(rng)),
+        32..34 => Request::Send(lifetime(rng), pages(rng)),
         34 => Request::Back,
         35 => Request::Away { regions: vec![(lifetime(rng), rng.u32(..))], goes: rng.bool() },
         36..38 => Request::Return,
@@ -125,47 +124,35 @@ fn whatever_bytes_come_the_broker_keeps_its_promises() {
 #[test]
 fn a_job_that_is_away_gets_no_more_than_it_has_left() {
     let persistent = |pages: &[u64]| (Lifetime::Persistent, pages.to_vec());
-    let stay = |(lifetime, pages)| Request::Stay(lifetime, pages);
-    let again = |(lifetime, pages)| Request::SendAgain(lifetime, pages);
+    let send = |(lifetime, pages)| Request::Send(lifetime, pages);
     let back = |(lifetime, pages)| Request::LeaseBack(lifetime, pages);
     let lease = || {
         let (lifetime, pages) = persistent(&[7]);
         let (planned, asked, told, last) = (false, Bytes::ZERO, Told::ByTheJob, false);
         Request::Lease(Lease { lifetime, pages, planned, asked, told, last })
     };
+    let gone = || vec![Request::Suspend, send(persistent(&[0, 1])), Request::Gone];
     let bad_way = Err(Violation::BadWay);
     // What has been done before, and what comes of a further request.
     for (done, request, expected) in [
         (vec![], Request::Suspend, Ok(Some(Reply::Suspended(Ok(()))))),
-        (vec![], again(persistent(&[1])), Ok(None)),
+        (vec![], send(persistent(&[1])), Ok(None)),
         (vec![], back(persistent(&[1])), Err(Violation::BadPage)),
         (vec![], back(persistent(&[5])), Ok(Some(Reply::Whether(false)))),
-        (vec![], stay(persistent(&[1])), bad_way.clone()),
         (
             vec![],
             Request::Away { regions: vec![(Lifetime::Persistent, 1)], goes: false },
             bad_way.clone(),
         ),
-        (vec![Request::Begin(None)], again(persistent(&[1])), bad_way.clone()),
+        (vec![Request::Begin(None)], send(persistent(&[1])), bad_way.clone()),
         (vec![Request::Suspend], Request::Suspend, bad_way.clone()),
-        (vec![Request::Suspend], stay(persistent(&[0])), Ok(None)),
-        (vec![Request::Suspend, Request::Gone], stay(persistent(&[0])), bad_way.clone()),
-        (vec![Request::Suspend, Request::Gone], lease(), bad_way.clone()),
-        (
-            vec![Request::Suspend, Request::Gone],
-            back(persistent(&[0])),
-            Ok(Some(Reply::Whether(false))),
-        ),
-        (
-            vec![Request::Suspend, Request::Gone, Request::Return],
-            back(persistent(&[0, 1, 2])),
-            bad_way.clone(),
-        ),
-        (
-            vec![Request::Suspend, Request::Gone, Request::Return],
-            back((Lifetime::Iteration, vec![0])),
-            bad_way,
-        ),
+        (vec![Request::Suspend], lease(), bad_way.clone()),
+        (vec![Request::Suspend], send(persistent(&[0])), Ok(None)),
+        (vec![Request::Suspend], send(persistent(&[1 << 40])), bad_way.clone()),
+        (gone(), lease(), bad_way.clone()),
+        (gone(), back(persistent(&[0])), Ok(Some(Reply::Whether(false)))),
+        ([gone(), vec![Request::Return]].concat(), back(persistent(&[0, 1, 2])), bad_way.clone()),
+        ([gone(), vec![Request::Return]].concat(), back((Lifetime::Iteration, vec![0])), bad_way),
     ] {
         let caps = Caps::new(Bytes::mib(2), Bytes::gib(1));
         let config = PoolConfig::new(Bytes::mib(16)).region_size(Bytes::mib(2));

@@ -17,7 +17,7 @@ use crate::types::want::{Told, Want};
 use crate::types::zone::Zone;
 
 impl<S: Store> Broker<S> {
-    /// A job begins to go to the host, with all that it has leased.
+    /// A job begins to go to the host.
     pub(super) fn suspend(&mut self, job: JobKey) -> Result<Result<(), NotSuspended>, Violation> {
         self.check_settled(job)?;
         if self.ledger.is_away(job) {
@@ -26,29 +26,24 @@ impl<S: Store> Broker<S> {
         if self.is_recovering {
             return Ok(Err(NotSuspended::Recovering));
         }
-        if let Err(why) = self.ledger.suspend(job) {
-            return Ok(Err(why));
-        }
-        let (mut sent, mut from) = (Vec::new(), Some((0, 0)));
-        while let Some(next) = from {
-            from = self.ledger.send(job, next, &mut sent);
-        }
-        Ok(Ok(()))
+        Ok(self.ledger.suspend(job))
     }
 
-    /// These pages of a job that is about to go stay where they are.
-    pub(super) fn stay(
+    /// The contents of these pages are on the host. The job is on its way there, or turns round on
+    /// its way back: one of which the broker before this one had let come has to be sure that it
+    /// could anew.
+    pub(super) fn send(
         &mut self,
         job: JobKey,
         lifetime: Lifetime,
-        pages: &[u64],
+        pages: Vec<u64>,
         now: Ticks,
     ) -> Result<(), Violation> {
-        if !self.ledger.is_going_out(job) || self.is_beyond(pages) {
+        let may_go = self.ledger.is_going_out(job) || self.ledger.may_go_again(job);
+        if !may_go || self.is_beyond(&pages) {
             return Err(Violation::BadWay);
         }
-        let pages: Vec<_> = pages.iter().map(|&page| (Zone::from(lifetime), page)).collect();
-        self.ledger.keep(job, &pages, now);
+        self.ledger.send(job, Zone::from(lifetime), pages, now);
         Ok(())
     }
 
@@ -85,22 +80,6 @@ impl<S: Store> Broker<S> {
             return Ok(Reply::Refused(Refusal::Device(why)));
         }
         Ok(Reply::Granted(self.hand_out(client, job, zone, order)))
-    }
-
-    /// The contents of pages that have been backed could not be brought back: they go again. One of
-    /// which the broker before this one had let come has to be sure that it could anew.
-    pub(super) fn send_again(
-        &mut self,
-        job: JobKey,
-        lifetime: Lifetime,
-        pages: &[u64],
-        now: Ticks,
-    ) -> Result<(), Violation> {
-        if !self.ledger.may_go_again(job) || self.is_beyond(pages) {
-            return Err(Violation::BadWay);
-        }
-        self.ledger.send_again(job, Zone::from(lifetime), pages, now);
-        Ok(())
     }
 
     /// What a job that goes on here has on the host.

@@ -132,21 +132,20 @@ pub enum Request {
     },
     /// The job is to have this pace, or none: [`Reply::Whether`].
     SetPace(Option<Pace>),
-    /// The job, which runs no iteration, goes to the host with all it has: [`Reply::Suspended`].
-    /// What it has leased drains from then on, and it is not fenced before it [is gone](Self::Gone).
+    /// The job, which runs no iteration, begins to go to the host: [`Reply::Suspended`]. It has what
+    /// it had until that is [sent](Self::Send). When the last of it is, it [is gone](Self::Gone). If
+    /// nothing goes, it is [back](Self::Back).
     Suspend,
-    /// The copies to the host have been enqueued.
+    /// The contents of these pages are on the host, or the copies of them are enqueued: they drain.
+    /// So with pages that have been backed for a return and could not be filled again.
+    Send(Lifetime, Vec<u64>),
+    /// All that goes to the host has been sent.
     Gone,
-    /// These pages do not go: their contents are where they were. If none goes,
-    /// [`Back`](Self::Back) comes after the last of them, else [`Gone`](Self::Gone).
-    Stay(Lifetime, Vec<u64>),
     /// A job on the host asks to come back, or asks again: [`Reply::Whether`].
     Return,
     /// Pages of a job that may come back are to be backed: [`Reply::Granted`], with nothing ahead,
     /// or [`Reply::Whether`] (false) if there are no regions for them yet.
     LeaseBack(Lifetime, Vec<u64>),
-    /// The contents of these pages, which have been backed, could not be brought back.
-    SendAgain(Lifetime, Vec<u64>),
     /// All of the job is on the device again.
     Back,
     /// A job that was to give way cannot: others wait for it no longer.
@@ -247,8 +246,7 @@ impl Request {
                 | Self::Released(_)
                 | Self::Resume { .. }
                 | Self::Gone
-                | Self::Stay(..)
-                | Self::SendAgain(..)
+                | Self::Send(..)
                 | Self::Back
                 | Self::Spare
                 | Self::Away { .. }

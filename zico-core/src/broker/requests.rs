@@ -212,8 +212,7 @@ impl<S: Store> Broker<S> {
             Request::Resume { runs, claim } => self.resume(job, runs, claim, now),
             Request::Gone if ledger.is_going_out(job) => ledger.gone(job, now),
             Request::Gone => {}
-            Request::Stay(lifetime, pages) => self.stay(job, lifetime, &pages, now)?,
-            Request::SendAgain(lifetime, pages) => self.send_again(job, lifetime, &pages, now)?,
+            Request::Send(lifetime, pages) => self.send(job, lifetime, pages, now)?,
             Request::Back => ledger.is_back(job, now),
             Request::Spare => ledger.spare(job, now),
             Request::Away { regions, goes } => self.adopt_away(job, &regions, goes)?,

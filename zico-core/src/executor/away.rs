@@ -12,8 +12,8 @@ use crate::types::error::{BrokerError, SuspendError};
 use crate::types::zone::Zone;
 
 impl<D: Device> Shared<D> {
-    /// A job begins to go to the host: its pages, in the order of their places, which drain and are
-    /// not fenced.
+    /// A job begins to go to the host: its pages, in the order of their places, which it has until
+    /// they are [sent](Self::send).
     pub(super) fn set_out(&self, job: JobKey) -> Result<Vec<(Zone, u64)>, SuspendError<D::Error>> {
         if let Some(remote) = self.remote() {
             return remote.set_out(job);
@@ -21,35 +21,38 @@ impl<D: Device> Shared<D> {
         self.quietly(|ledger| ledger.suspend(job)).ok_or(SuspendError::Left)??;
         let (mut pages, mut from) = (Vec::new(), Some((0, 0)));
         while let Some(next) = from {
-            from = self.quietly(|ledger| ledger.send(job, next, &mut pages)).flatten();
+            from = self.quietly(|ledger| ledger.leased_pages(job, next, &mut pages)).flatten();
         }
         Ok(pages)
     }
 
-    /// The copies have been enqueued.
+    /// The contents of these pages are on the host, or the copies of them are enqueued: they drain.
+    pub(super) fn send(&self, job: JobKey, zone: Zone, pages: &[u64]) {
+        let now = self.device.now();
+        match &self.books {
+            Books::Own(_) => {
+                for some in pages.chunks(AT_A_TIME) {
+                    self.ledger(|ledger| ledger.send(job, zone, some.iter().copied(), now));
+                }
+            }
+            Books::Remote(remote) => remote.send(job, zone, pages),
+        }
+    }
+
+    /// All that goes has been sent.
     pub(super) fn gone(&self, job: JobKey) {
         let now = self.device.now();
         match &self.books {
             Books::Own(_) => drop(self.ledger(|ledger| ledger.gone(job, now))),
-            Books::Remote(remote) => remote.gone(job),
+            Books::Remote(remote) => remote.gone(job, Request::Gone),
         }
     }
 
-    /// Of what is about to go, these pages stay: they are leased as they were.
-    pub(super) fn keep(&self, job: JobKey, pages: &[(Zone, u64)]) {
-        let now = self.device.now();
+    /// Nothing goes.
+    pub(super) fn stay(&self, job: JobKey) {
         match &self.books {
-            Books::Own(_) => drop(self.quietly(|ledger| ledger.keep(job, pages, now))),
-            Books::Remote(remote) => remote.keep(job, pages),
-        }
-    }
-
-    /// They could not be: these pages are leased as they were.
-    pub(super) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
-        let now = self.device.now();
-        match &self.books {
-            Books::Own(_) => drop(self.ledger(|ledger| ledger.stay(job, pages, now))),
-            Books::Remote(remote) => remote.stay(job, pages),
+            Books::Own(_) => drop(self.ledger(|ledger| ledger.stay(job))),
+            Books::Remote(remote) => remote.gone(job, Request::Back),
         }
     }
 
@@ -77,15 +80,6 @@ impl<D: Device> Shared<D> {
                 Ok(self.ledger(|ledger| ledger.lease_back(job, zone, pages, now)).flatten())
             }
             Books::Remote(remote) => remote.lease_back(job, zone, pages),
-        }
-    }
-
-    /// The contents of these pages could not be brought back: they are away still.
-    pub(super) fn send_again(&self, job: JobKey, zone: Zone, pages: &[u64]) {
-        let now = self.device.now();
-        match &self.books {
-            Books::Own(_) => drop(self.ledger(|ledger| ledger.send_again(job, zone, pages, now))),
-            Books::Remote(remote) => remote.send_again(job, zone, pages),
         }
     }
 

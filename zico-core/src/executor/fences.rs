@@ -51,12 +51,18 @@ impl<D: Device> Shared<D> {
 
     /// Fences a job's open batch.
     pub(crate) fn fence(&self, job: JobKey) -> Result<(), D::Error> {
+        self.fence_by(job, None)
+    }
+
+    /// The same by an event that has been recorded after all work that uses what is in it; else one
+    /// is recorded.
+    pub(super) fn fence_by(&self, job: JobKey, event: Option<D::Event>) -> Result<(), D::Error> {
         if let Some(remote) = self.remote() {
-            return self.fence_remote(job, remote);
+            return self.fence_remote(job, remote, event);
         }
         let closed = self.quietly(|ledger| ledger.close_batch(job)).flatten();
         let Some(batch) = closed else { return Ok(()) };
-        match self.record(job) {
+        match event.map_or_else(|| self.record(job), |event| Ok(Some(event))) {
             Ok(event) => {
                 if let Some(event) = event {
                     self.handles.lock().put_event(job, batch.number, event);
@@ -73,9 +79,14 @@ impl<D: Device> Shared<D> {
 
     /// The same where the broker counts the batches: it knows of this one before the event is
     /// recorded.
-    fn fence_remote(&self, job: JobKey, remote: &Remote<D>) -> Result<(), D::Error> {
+    fn fence_remote(
+        &self,
+        job: JobKey,
+        remote: &Remote<D>,
+        event: Option<D::Event>,
+    ) -> Result<(), D::Error> {
         let Some(batch) = remote.close(job) else { return Ok(()) };
-        match self.record(job) {
+        match event.map_or_else(|| self.record(job), |event| Ok(Some(event))) {
             Ok(Some(event)) => self.handles.lock().put_event(job, batch, event),
             Ok(None) => {}
             Err(error) => {

@@ -1,9 +1,9 @@
 //! Takes a job's memory to the host and brings it back, region by region.
 //!
-//! Suspending gives up pages, with copies enqueued before the fence; resuming leases them again,
-//! with copies after. The heap is left as it is meanwhile: nothing is placed in it. The thread that
-//! moves a job counts as one that leases: if another one makes the job leave meanwhile, the mover
-//! does the rest.
+//! Suspending gives up pages, with copies enqueued before the fences; resuming leases them again,
+//! with copies after. Both go some MiB at a time: one job comes while another goes. The heap is
+//! left as it is meanwhile: nothing is placed in it. The thread that moves a job counts as one that
+//! leases: if another one makes the job leave meanwhile, the mover does the rest.
 
 use alloc::vec::Vec;
 
@@ -23,11 +23,18 @@ use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
 /// What a job takes to the host.
-struct Sent<S> {
+struct Going<S> {
     /// In the order of their places.
     pages: Vec<(Zone, u64)>,
     /// Other streams that use them.
     streams: Vec<S>,
+}
+
+/// Copies to the host that are enqueued.
+struct Copies<D: Device> {
+    made: Vec<HostCopy>,
+    /// Events after so many of them.
+    events: Vec<(usize, D::Event)>,
 }
 
 impl<D: Device> Shared<D> {
@@ -40,35 +47,53 @@ impl<D: Device> Shared<D> {
         choices: &Choices,
     ) -> Result<Bytes, SuspendError<D::Error>> {
         let tier = self.device.host().ok_or(SuspendError::Unsupported)?;
-        let Sent { pages, streams } = self.send(job, heap)?;
+        let Going { pages, streams } = self.set_off(job, heap)?;
         let becomes = heap.lock().on_suspend(&pages, choices);
-        let (kept, going): (Vec<_>, Vec<_>) =
-            pages.into_iter().zip(becomes).partition(|&(_, becomes)| becomes == OnSuspend::Keep);
-        if !kept.is_empty() {
-            let kept: Vec<_> = kept.into_iter().map(|(page, _)| page).collect();
-            self.keep(job, &kept);
-        }
-        let (mut copies, mut result) = (Vec::new(), Ok(()));
+        let mut going: Vec<_> = pages.into_iter().zip(becomes).collect();
+        going.retain(|&(_, becomes)| becomes != OnSuspend::Keep);
+        let mut copies = Copies { made: Vec::new(), events: Vec::new() };
+        let mut result = Ok(());
         if !going.is_empty() {
             result = self.order_after(stream, streams);
             result = result.and_then(|()| self.copy_out(job, stream, tier, &going, &mut copies));
         }
         let is_gone = result.is_ok() && !going.is_empty();
         if is_gone {
-            self.handles.lock().put_copies(job, copies);
-            self.gone(job);
-            // A failure leaves the batch open, which the next poll fences.
-            let _ = self.fence(job);
+            self.send_copied(job, copies);
         } else {
-            let stays: Vec<_> = going.iter().map(|&(page, _)| page).collect();
-            self.stay(job, &stays);
-            self.host_is_used(stream, copies);
+            self.stay(job);
+            self.host_is_used(stream, copies.made);
         }
         if !self.moved(job, heap, !is_gone) {
             return Err(SuspendError::Left);
         }
         result.map_err(SuspendError::Device)?;
         Ok(self.length(going.len()))
+    }
+
+    /// All copies are enqueued: the pages drain, a batch for each event, so that others have the
+    /// first of them while the last are still copied.
+    fn send_copied(&self, job: JobKey, copies: Copies<D>) {
+        let Copies { mut made, events } = copies;
+        let mut sent = 0;
+        for (until, event) in events {
+            self.send_some(job, made.drain(..until - sent).collect());
+            // No event has to be recorded, so nothing fails.
+            let _ = self.fence_by(job, Some(event));
+            sent = until;
+        }
+        self.send_some(job, made);
+        self.gone(job);
+        // A failure leaves the batch open, which the next poll fences.
+        let _ = self.fence(job);
+    }
+
+    fn send_some(&self, job: JobKey, copies: Vec<HostCopy>) {
+        for copy in &copies {
+            let pages: Vec<u64> = copy.pages.clone().collect();
+            self.send(job, copy.zone, &pages);
+        }
+        self.handles.lock().put_copies(job, copies);
     }
 
     /// Takes those to the host that are to give way. One that cannot go is not tried again for a
@@ -96,13 +121,13 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// From here on nothing is placed in the job's heap. Its pages, which drain and are not fenced,
-    /// and the other streams that use them.
-    fn send(
+    /// From here on nothing is placed in the job's heap. Its pages, and the other streams that use
+    /// them.
+    fn set_off(
         &self,
         job: JobKey,
         heap: &Mutex<JobHeap<D>>,
-    ) -> Result<Sent<D::Stream>, SuspendError<D::Error>> {
+    ) -> Result<Going<D::Stream>, SuspendError<D::Error>> {
         let mut locked = heap.lock();
         match () {
             () if locked.closed => return Err(SuspendError::Left),
@@ -122,7 +147,7 @@ impl<D: Device> Shared<D> {
         let pages = self.set_out(job);
         drop(locked);
         match pages {
-            Ok(pages) => Ok(Sent { pages, streams }),
+            Ok(pages) => Ok(Going { pages, streams }),
             Err(_) if !self.moved(job, heap, true) => Err(SuspendError::Left),
             Err(why) => Err(why),
         }
@@ -143,24 +168,35 @@ impl<D: Device> Shared<D> {
         stream: D::Stream,
         tier: Host<'_, D>,
         going: &[((Zone, u64), OnSuspend)],
-        copies: &mut Vec<HostCopy>,
+        copies: &mut Copies<D>,
     ) -> Result<(), D::Error> {
         let most = usize::try_from(COPIED_AT_A_TIME.value() / self.region.value().max(1));
         let most = most.unwrap_or(usize::MAX).max(1);
         let runs =
             going.chunk_by(|&((zone, page), becomes), &next| next == ((zone, page + 1), becomes));
+        let mut since_event = 0;
         for run in runs.flat_map(|run| run.chunks(most)) {
             let ((zone, first), becomes) = run[0];
             let pages = first..first + run.len() as u64;
-            if becomes == OnSuspend::Discard {
-                copies.push(HostCopy { zone, pages, memory: None });
-                continue;
+            let mut memory = None;
+            if becomes != OnSuspend::Discard {
+                let Some(range) = self.handles.lock().range(job, zone) else { continue };
+                let new = self.host_memory(tier, self.length(run.len()))?;
+                let copied = tier.copy_out(stream, &range, self.offset(first), &new);
+                memory = Some(new);
+                if let Err(error) = copied {
+                    copies.made.push(HostCopy { zone, pages, memory });
+                    return Err(error);
+                }
             }
-            let Some(range) = self.handles.lock().range(job, zone) else { continue };
-            let memory = self.host_memory(tier, self.length(run.len()))?;
-            let copied = tier.copy_out(stream, &range, self.offset(first), &memory);
-            copies.push(HostCopy { zone, pages, memory: Some(memory) });
-            copied?;
+            copies.made.push(HostCopy { zone, pages, memory });
+            since_event += run.len();
+            if since_event >= most {
+                // Without one they drain with those after them.
+                let event = self.device.record(stream).ok();
+                copies.events.extend(event.map(|event| (copies.made.len(), event)));
+                since_event = 0;
+            }
         }
         Ok(())
     }
@@ -248,7 +284,7 @@ impl<D: Device> Shared<D> {
             _ => Ok(()),
         };
         if copied.is_err() {
-            self.send_again(job, zone, &pages);
+            self.send(job, zone, &pages);
         }
         copied.map(|()| true).map_err(ResumeError::Device)
     }

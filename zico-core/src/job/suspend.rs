@@ -24,7 +24,7 @@ impl<D: Device> Job<D> {
     ///
     /// After "sleep" of serving engines and `torch_memory_saver`, and suspend-resume of Gandiva
     /// (Xiao et al., OSDI 2018). O(pages): the pool's lock for at most 1024 of them at a time, and
-    /// copies of up to 64 MiB.
+    /// copies of up to 16 MiB.
     ///
     /// # Errors
     /// If an iteration runs or has been asked for, a ticket cannot be had, the device has no

@@ -82,17 +82,14 @@ impl Ledger {
         let pressure = self.accounts.values().any(|account| account.denied);
         let due = |account: &Account| {
             !account.pending.is_empty()
-                && !account.away.is_going_out()
                 && (pressure || !account.is_running() || Self::is_full(account, self.page_bytes))
         };
         self.accounts.iter().filter(|(_, account)| due(account)).map(|(&job, _)| job).collect()
     }
 
     /// Closes a job's open batch: its regions are to be fenced by an event recorded from now on.
-    /// None of a job that goes to the host: what it gives up is still to be copied.
     pub(crate) fn close_batch(&mut self, job: JobKey) -> Option<Batch> {
-        let is_due =
-            |account: &&mut Account| !account.pending.is_empty() && !account.away.is_going_out();
+        let is_due = |account: &&mut Account| !account.pending.is_empty();
         let account = self.accounts.get_mut(&job).filter(is_due)?;
         let number = account.batch;
         account.batch += 1;

@@ -29,9 +29,8 @@ use crate::types::want::{Growth, Told, Want};
 use crate::types::zone::Zone;
 
 impl Ledger {
-    /// A job between iterations begins to go to the host, if it can have a ticket. Its pages are
-    /// taken by [`send`](Self::send). No fence is recorded for what it gives up before it
-    /// [has gone](Self::gone): the copies come first.
+    /// A job between iterations begins to go to the host, if it can have a ticket. It has what it
+    /// [had](Self::leased_pages) until that is [sent](Self::send): the copies come first.
     pub(crate) fn suspend(&mut self, job: JobKey) -> Result<(), NotSuspended> {
         let account = self.accounts.get(&job).filter(|account| !account.gone);
         let account = account.ok_or(NotSuspended::Left)?;
@@ -70,38 +69,47 @@ impl Ledger {
         }))
     }
 
-    /// Takes some pages of a job that goes, those from one on. Where to go on, if there are more.
-    pub(crate) fn send(
-        &mut self,
+    /// Some of the pages that a job has leased, those from one on. Where to go on, if there are more.
+    pub(crate) fn leased_pages(
+        &self,
         job: JobKey,
         from: (usize, u64),
-        sent: &mut Vec<(Zone, u64)>,
+        leased: &mut Vec<(Zone, u64)>,
     ) -> Option<(usize, u64)> {
         let (places, next) = self.places_from(job, from);
-        for place in places {
-            if self.send_page(place) {
-                sent.push((place.zone, place.page));
-            }
-        }
+        let account = self.accounts.get(&job)?;
+        leased.extend(places.into_iter().filter_map(|place| {
+            let region = account.pages[place.zone.index()].page(place.page).region?;
+            let is_leased = self.regions[region].state == State::Leased(place);
+            is_leased.then_some((place.zone, place.page))
+        }));
         next
     }
 
-    /// The contents of a page are to be on the host, and its region drains. Whether it was leased.
-    fn send_page(&mut self, place: Place) -> bool {
-        let Some(account) = self.accounts.get_mut(&place.job) else { return false };
+    /// The contents of these pages are on the host, or the copies of them are enqueued: their
+    /// regions drain. So with pages that were backed for a return and could not be filled again.
+    pub(crate) fn send(
+        &mut self,
+        job: JobKey,
+        zone: Zone,
+        pages: impl IntoIterator<Item = u64>,
+        now: Ticks,
+    ) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
         let moment = account.moment();
-        let was_leased = Self::drain(&mut self.regions, account, place, moment);
-        if was_leased {
-            account.away.add(place.zone, 1);
-            self.away += 1;
+        for page in pages {
+            let place = Place { job, zone, page };
+            if Self::drain(&mut self.regions, account, place, moment) {
+                account.away.add(zone, 1);
+                self.away += 1;
+            }
         }
-        was_leased
+        account.note(now);
+        self.notify();
     }
 
-    /// The copies could not be made: these pages are leased as they were. Nothing has been fenced
-    /// since they were sent, so their regions drain still.
-    pub(crate) fn stay(&mut self, job: JobKey, pages: &[(Zone, u64)], now: Ticks) {
-        self.keep(job, pages, now);
+    /// The copies could not be made: a job stays with all that it has.
+    pub(crate) fn stay(&mut self, job: JobKey) {
         if let Some(account) = self.accounts.get_mut(&job) {
             account.away.arrive();
         }
@@ -109,30 +117,7 @@ impl Ledger {
         self.admit();
     }
 
-    /// Some of them; the others are on their way still.
-    pub(crate) fn keep(&mut self, job: JobKey, pages: &[(Zone, u64)], now: Ticks) {
-        let Some(account) = self.accounts.get_mut(&job) else { return };
-        let moment = account.moment();
-        for &(zone, page) in pages {
-            let place = Place { job, zone, page };
-            let region = account.pages[zone.index()].page(page).region;
-            let Some(region) = region else { continue };
-            let is_sent = account.away.regions_of(zone) > 0
-                && matches!(self.regions[region].state, State::Draining { job: of, .. } if of == job);
-            if !is_sent {
-                continue;
-            }
-            self.regions.set_state(region, State::Leased(place));
-            account.draining -= 1;
-            account.leased[zone.index()] += 1;
-            account.pages[zone.index()].set(page, |page| page.usage.begin(moment));
-            account.away.take(zone, 1);
-            self.away -= 1;
-        }
-        account.note(now);
-    }
-
-    /// The copies have been enqueued: a fence frees the room of the job.
+    /// All that goes has been [sent](Self::send): others may count on its room.
     pub(crate) fn gone(&mut self, job: JobKey, now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         account.away.arrive();
@@ -263,17 +248,6 @@ impl Ledger {
             account.away.add(zone, regions);
             self.away = self.away.saturating_add(regions);
         }
-    }
-
-    /// The contents of these pages could not be brought back: they are away still.
-    pub(crate) fn send_again(&mut self, job: JobKey, zone: Zone, pages: &[u64], now: Ticks) {
-        for &page in pages {
-            self.send_page(Place { job, zone, page });
-        }
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.note(now);
-        }
-        self.notify();
     }
 
     /// All of a job is on the device again.

@@ -42,9 +42,10 @@ pub(crate) const AT_A_TIME: usize = 1024;
 /// Regions taken out of use at a time, each with calls of the device. Chosen.
 pub(crate) const RETIRED_AT_A_TIME: usize = 64;
 
-/// Bytes: a copy to the host or back is of no more, and what it frees of the host is freed
-/// together. More is fewer calls, less frees sooner. Chosen.
-pub(crate) const COPIED_AT_A_TIME: Bytes = Bytes::mib(64);
+/// Bytes: a copy to the host or back is of no more, and what it frees is freed together: one job
+/// comes while another goes, so far behind it. More is fewer calls, less frees sooner. Chosen: at
+/// 25 GB/s it takes 0.7 ms.
+pub(crate) const COPIED_AT_A_TIME: Bytes = Bytes::mib(16);
 
 // Leases and fences.
 

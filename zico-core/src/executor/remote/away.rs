@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::seat::{Seat, by_zone};
+use super::seat::Seat;
 use super::{Refused, Remote, refused};
 use crate::broker::{Order, Reply, Request};
 use crate::ledger::{AT_A_TIME, WorkOrder};
@@ -14,65 +14,53 @@ use crate::types::sync::Ordering;
 use crate::types::zone::Zone;
 
 impl<D: Device> Remote<D> {
-    /// A job begins to go to the host, with all that it has leased. Which pages.
+    /// A job begins to go to the host. The pages that it has leased, until they are
+    /// [sent](Self::send).
     pub(in crate::executor) fn set_out(
         &self,
         job: JobKey,
     ) -> Result<Vec<(Zone, u64)>, SuspendError<D::Error>> {
-        // Nothing is fenced from here on: the copies come before the fence.
         let is_there = self.change(job, |seat| {
             seat.give_ahead();
             self.tell_given(job, seat);
-            seat.is_leaving_for_host = true;
         });
         if is_there.is_none() {
             return Err(SuspendError::Left);
         }
-        let mut sent = Vec::new();
+        let mut leased = Vec::new();
         let mut heard = |reply: &Reply| {
             if let Reply::Suspended(Ok(())) = reply {
-                sent = self.change(job, Seat::send_all).unwrap_or_default();
+                let goes = |seat: &mut Seat| {
+                    seat.goes_to_host = true;
+                    seat.leased.iter().copied().collect()
+                };
+                leased = self.change(job, goes).unwrap_or_default();
             }
         };
-        let asked = self.link.ask_in_order(Some(JobId(job)), Request::Suspend, &mut heard);
-        let why = match asked {
-            Ok(Reply::Suspended(Ok(()))) => return Ok(sent),
-            Ok(Reply::Suspended(Err(why))) => why.into(),
-            Ok(_) => SuspendError::Broker(BrokerError::Confused),
-            Err(error) => SuspendError::Broker(error),
-        };
-        self.change(job, |seat| seat.is_leaving_for_host = false);
-        Err(why)
-    }
-
-    /// The copies have been enqueued.
-    pub(in crate::executor) fn gone(&self, job: JobKey) {
-        self.change_and_tell(job, |seat| {
-            seat.is_leaving_for_host = false;
-            self.tell(job, Request::Gone);
-        });
-    }
-
-    /// These pages do not go.
-    pub(in crate::executor) fn keep(&self, job: JobKey, pages: &[(Zone, u64)]) {
-        self.change_and_tell(job, |seat| self.tell_kept(job, seat, pages));
-    }
-
-    fn tell_kept(&self, job: JobKey, seat: &mut Seat, pages: &[(Zone, u64)]) {
-        seat.keep(pages);
-        for (zone, pages) in by_zone(pages) {
-            for some in pages.chunks(AT_A_TIME) {
-                self.tell(job, Request::Stay(zone.lifetime(), some.to_vec()));
-            }
+        match self.link.ask_in_order(Some(JobId(job)), Request::Suspend, &mut heard) {
+            Ok(Reply::Suspended(Ok(()))) => Ok(leased),
+            Ok(Reply::Suspended(Err(why))) => Err(why.into()),
+            Ok(_) => Err(SuspendError::Broker(BrokerError::Confused)),
+            Err(error) => Err(SuspendError::Broker(error)),
         }
     }
 
-    /// The copies could not be enqueued: the rest does not go either.
-    pub(in crate::executor) fn stay(&self, job: JobKey, pages: &[(Zone, u64)]) {
+    /// The contents of these pages are on the host, or the copies of them are enqueued.
+    pub(in crate::executor) fn send(&self, job: JobKey, zone: Zone, pages: &[u64]) {
         self.change_and_tell(job, |seat| {
-            self.tell_kept(job, seat, pages);
-            seat.is_leaving_for_host = false;
-            self.tell(job, Request::Back);
+            seat.give(zone, pages);
+            seat.away.extend(pages.iter().map(|&page| (zone, page)));
+            for some in pages.chunks(AT_A_TIME) {
+                self.tell(job, Request::Send(zone.lifetime(), some.to_vec()));
+            }
+        });
+    }
+
+    /// All that goes has been sent, or nothing goes: the broker is told which.
+    pub(in crate::executor) fn gone(&self, job: JobKey, told: Request) {
+        self.change_and_tell(job, |seat| {
+            seat.goes_to_host = false;
+            self.tell(job, told);
         });
     }
 
@@ -110,15 +98,6 @@ impl<D: Device> Remote<D> {
             } else {
                 seat.granted = Some((connection, pages.to_vec()));
             }
-        });
-    }
-
-    /// The contents of these pages could not be brought back.
-    pub(in crate::executor) fn send_again(&self, job: JobKey, zone: Zone, pages: &[u64]) {
-        self.change_and_tell(job, |seat| {
-            seat.give(zone, pages);
-            seat.away.extend(pages.iter().map(|&page| (zone, page)));
-            self.tell(job, Request::SendAgain(zone.lifetime(), pages.to_vec()));
         });
     }
 

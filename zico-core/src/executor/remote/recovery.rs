@@ -33,7 +33,7 @@ impl<D: Device> Remote<D> {
                     job,
                     seat.config.clone(),
                     seat.offer(),
-                    (seat.away_of(), seat.is_leaving_for_host),
+                    (seat.away_of(), seat.goes_to_host),
                     (seat.is_running, seat.claim, seat.pace),
                     seat.has_left,
                 )
@@ -54,7 +54,7 @@ impl<D: Device> Remote<D> {
                     _ => return Err(BrokerError::Confused),
                 }
             }
-            if !regions.is_empty() && !has_left {
+            if (goes || !regions.is_empty()) && !has_left {
                 offers.tell(Some(id), Request::Away { regions, goes });
             }
             offers.tell(Some(id), Request::Resume { runs, claim });

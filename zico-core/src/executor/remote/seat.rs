@@ -44,32 +44,13 @@ pub(super) struct Seat {
     pub(super) mapped: BTreeMap<(Zone, u64), u32>,
     /// The pages whose contents are on the host, or on their way there.
     pub(super) away: BTreeSet<(Zone, u64)>,
-    /// They are on their way, and copied before anything is fenced.
-    pub(super) is_leaving_for_host: bool,
+    /// It is on its way to the host: what it has leased is still to be sent.
+    pub(super) goes_to_host: bool,
 }
 
 impl Seat {
     pub(super) fn is_open(&self) -> bool {
-        (self.given > 0 || self.is_owed) && !self.is_leaving_for_host
-    }
-
-    /// All that it has leased is to go to the host.
-    pub(super) fn send_all(&mut self) -> Vec<(Zone, u64)> {
-        let sent: Vec<(Zone, u64)> = self.leased.iter().copied().collect();
-        self.give_all();
-        self.away.extend(&sent);
-        sent
-    }
-
-    /// These pages do not go: they are leased as they were.
-    pub(super) fn keep(&mut self, pages: &[(Zone, u64)]) {
-        for place in pages {
-            self.away.remove(place);
-            self.leased.insert(*place);
-        }
-        let (next, leased) = (self.batch + 1, &self.leased);
-        self.draining.retain(|(batch, place, _)| *batch != next || !leased.contains(place));
-        self.given = self.given.saturating_sub(pages.len());
+        self.given > 0 || self.is_owed
     }
 
     /// How much of each zone is on the host or on its way there.
@@ -233,32 +214,5 @@ mod tests {
         // Where it was: there it is in use.
         seat.has_leased(zone, &[0]);
         assert_eq!(usage(&mut seat)[0], (4, Usage::Leased));
-    }
-
-    /// Else nothing would be fenced when the job has gone.
-    #[test]
-    fn nothing_is_fenced_while_a_job_leaves_for_the_host() {
-        let mut seat = seat();
-        seat.give(Zone::Persistent, &[7]);
-        seat.is_leaving_for_host = true;
-        let sent = seat.send_all();
-        assert_eq!(sent, [(Zone::Persistent, 0), (Zone::Persistent, 1)]);
-        assert!(!seat.is_open());
-        assert_eq!(seat.away_of(), [(Lifetime::Persistent, 2)]);
-        seat.is_leaving_for_host = false;
-        assert!(seat.is_open());
-    }
-
-    /// A new broker hears of what is away as that, and of its regions as what drains.
-    #[test]
-    fn what_could_not_go_is_leased_as_it_was() {
-        let mut seat = seat();
-        seat.is_leaving_for_host = true;
-        let sent = seat.send_all();
-        assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Draining));
-        seat.keep(&sent);
-        seat.is_leaving_for_host = false;
-        assert!(!seat.is_open() && seat.away_of().is_empty());
-        assert!(seat.offer().iter().all(|offered| offered.usage == Usage::Leased));
     }
 }

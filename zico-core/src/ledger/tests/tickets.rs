@@ -10,21 +10,28 @@ use crate::types::waits::Awaited;
 impl Books {
     /// A job goes to the host, and the device has made the copies.
     pub(super) fn go(&mut self, job: JobKey) -> usize {
-        let sent = self.send(job);
+        let pages = self.set_off(job);
+        self.send(job, &pages);
         self.ledger.gone(job, self.now);
         if let Some(batch) = self.fence(job) {
             assert_eq!(self.ledger.completed(job, batch, self.now), Some(true));
         }
-        sent.len()
+        pages.len()
     }
 
-    fn send(&mut self, job: JobKey) -> Vec<(Zone, u64)> {
+    fn set_off(&mut self, job: JobKey) -> Vec<(Zone, u64)> {
         self.ledger.suspend(job).unwrap();
-        let (mut sent, mut from) = (Vec::new(), Some((0, 0)));
+        let (mut pages, mut from) = (Vec::new(), Some((0, 0)));
         while let Some(next) = from {
-            from = self.ledger.send(job, next, &mut sent);
+            from = self.ledger.leased_pages(job, next, &mut pages);
         }
-        sent
+        pages
+    }
+
+    fn send(&mut self, job: JobKey, pages: &[(Zone, u64)]) {
+        for &(zone, page) in pages {
+            self.ledger.send(job, zone, [page], self.now);
+        }
     }
 
     pub(super) fn may_return(&mut self, job: JobKey) -> bool {
@@ -163,22 +170,42 @@ fn only_a_job_between_iterations_goes() {
 }
 
 #[test]
-fn nothing_is_fenced_before_the_copies_and_all_stays_if_they_fail() {
+fn nothing_drains_before_the_copies_and_all_stays_if_they_fail() {
     let mut books = Books::new(6);
     let (one, two) = (books.join("a"), books.join("b"));
     books.lease(one, Zone::Persistent, &[0, 1]);
     books.lease(one, Zone::Iteration, &[5]);
-    let sent = books.send(one);
-    assert_eq!(sent, [(Zone::Persistent, 0), (Zone::Persistent, 1), (Zone::Iteration, 5)]);
+    let pages = books.set_off(one);
+    assert_eq!(pages, [(Zone::Persistent, 0), (Zone::Persistent, 1), (Zone::Iteration, 5)]);
+    assert_eq!(books.activity(one), Activity::Suspended);
     assert!(books.ledger.due().is_empty() && books.fence(one).is_none());
     // Until it has gone, it has its room.
     books.lease(two, Zone::Persistent, &[0, 1, 2]);
     assert!(books.ask(two, Zone::Persistent, &[3]).is_err());
-    books.ledger.stay(one, &sent, books.now);
+    books.ledger.stay(one);
     assert_eq!((books.state(), books.activity(one)), ((0, 6, 0), Activity::Idle));
-    assert_eq!(books.fence(one), Some(1), "what was listed there is leased");
-    books.ledger.completed(one, 1, books.now);
-    assert_eq!(books.state(), (0, 6, 0));
+}
+
+#[test]
+fn what_has_been_copied_is_free_while_the_rest_is_copied() {
+    let mut books = Books::new(6);
+    let (one, two) = (books.join("a"), books.join("b"));
+    books.lease(one, Zone::Persistent, &[0, 1, 2, 3]);
+    let pages = books.set_off(one);
+    books.send(one, &pages[..2]);
+    let first = books.fence(one).unwrap();
+    books.ledger.completed(one, first, books.now);
+    // Its room is still its own: it has not gone.
+    books.start(two);
+    assert_eq!(books.state(), (4, 2, 0));
+    assert!(books.ask(two, Zone::Iteration, &[0, 1, 2]).is_err());
+    books.send(one, &pages[2..]);
+    books.ledger.gone(one, books.now);
+    books.lease(two, Zone::Iteration, &[0, 1, 2, 3]);
+    assert!(books.ask(two, Zone::Iteration, &[4]).is_err(), "the rest is being copied");
+    let second = books.fence(one).unwrap();
+    books.ledger.completed(one, second, books.now);
+    books.lease(two, Zone::Iteration, &[4, 5]);
 }
 
 #[test]
@@ -204,7 +231,7 @@ fn the_room_of_one_that_comes_back_is_its_own() {
     assert_eq!(books.activity(one), Activity::Suspended);
     assert!(books.come_back(one, Zone::Persistent, &[2]));
     // So with one whose contents could not be copied.
-    books.ledger.send_again(one, Zone::Persistent, &[2], books.now);
+    books.send(one, &[(Zone::Persistent, 2)]);
     assert!(books.come_back(one, Zone::Persistent, &[2]), "its own that drains");
     books.ledger.is_back(one, books.now);
     assert_eq!(books.activity(one), Activity::Idle);
