@@ -251,10 +251,12 @@ impl Ledger {
     ) -> Option<Ticks> {
         let turn = account.turn?;
         let patient = turn.slice.max(self.patience);
-        // Two that wait for memory between their iterations: the one that came first has it.
-        let waits = matches!(account.phase, Phase::Idle) && account.awaited().is_some();
-        let is_behind = waits && by < job;
-        let is_idle = matches!(account.phase, Phase::Idle) && !waits;
+        // Two that cannot go on beside each other and have not run since they came: the one that
+        // came first goes on.
+        let is_behind = account.has_come_in_vain()
+            && waiting.has_come_in_vain()
+            && waiting.turn.is_some_and(|first| (first.since, by) < (turn.since, job));
+        let is_idle = matches!(account.phase, Phase::Idle) && account.awaited().is_none();
         let (rank, own) = (waiting.terms.priority, account.terms.priority);
         // An iteration that runs has to end, whoever waits to start one.
         let rank = if waiting.is_running() { rank.max(own) } else { rank };
@@ -282,7 +284,8 @@ impl Ledger {
         if own.is_held() || self.is_behind(job, own, all) {
             return Some(Ticks::MAX);
         }
-        let here = others().filter(|(_, other)| !other.is_called() && other.away.is_empty());
+        let comes = |other: &Account| other.away.is_empty() || other.away.is_coming_back();
+        let here = others().filter(|(_, other)| !other.is_called() && comes(other));
         let until = here.filter_map(|(&key, other)| {
             let beside = others().filter(|&(&third, _)| third != key);
             let kept = beside.map(|(_, third)| third.has_at_rest()).fold(0, u32::saturating_add);
@@ -337,9 +340,12 @@ impl Ledger {
         is_first.then(|| turn.since.saturating_add(turn.slice.max(self.patience)))
     }
 
-    /// Until when a job that is at its iterations goes on with them before one comes back, if it
-    /// does.
+    /// Until when a job that is at its iterations, or comes back for them, goes on with them before
+    /// one comes back, if it does.
     fn lets_run(&self, other: &Account, own: &Account) -> Option<Ticks> {
+        if other.away.is_coming_back() {
+            return Some(Ticks::MAX).filter(|_| other.terms.priority >= own.terms.priority);
+        }
         let turn = own.turn.filter(|turn| other.is_active(self.now, turn.slice))?;
         if other.terms.priority <= own.terms.priority {
             let slice = other.turn.map_or(turn.slice, |turn| turn.slice);

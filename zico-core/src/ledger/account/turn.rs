@@ -107,10 +107,23 @@ impl Account {
         }
     }
 
-    /// Whether it runs, is about to, or has done so within the last `span`.
+    /// Whether it runs, is about to, or has done so within the last `span`, or has come to the device
+    /// since then and has yet to run.
     pub(in crate::ledger) fn is_active(&self, now: Ticks, span: Ticks) -> bool {
-        let lately = self.course.ended.is_some_and(|ended| now < ended.saturating_add(span));
+        let is_recent = |at: Ticks| now < at.saturating_add(span);
+        let has_come = || self.turn.is_some_and(|turn| !turn.has_run && is_recent(turn.since));
+        let lately = self.course.ended.is_some_and(is_recent) || has_come();
         self.is_running() || matches!(self.phase, Phase::Waiting(_)) || lately
+    }
+
+    /// Whether it is on the device, waits, and has not run since it came.
+    pub(in crate::ledger) fn has_come_in_vain(&self) -> bool {
+        let waits = match self.phase {
+            Phase::Idle => self.awaited().is_some(),
+            Phase::Waiting(_) => true,
+            _ => false,
+        };
+        waits && self.away.is_empty() && self.turn.is_some_and(|turn| !turn.has_run)
     }
 
     /// When the last iteration ended, if one has.

@@ -131,7 +131,7 @@ fn an_empty_iteration_does_not_hide_what_the_one_before_has_taken() {
     books.end(job);
     assert_eq!(books.ledger.room_to_start(job, &books.ledger.accounts[&job]), 7);
     books.start(job);
-    assert!(ahead(&books, job) >= Some(7));
+    assert!(ahead(&books, job).is_none_or(|ahead| ahead >= 7));
 }
 
 /// What a job has said that it takes may come as long as few iterations have shown what it does,
@@ -151,7 +151,7 @@ fn a_declared_job_may_take_again_what_it_has_taken() {
     books.start(job);
     books.lease(job, Zone::Iteration, &[0, 1, 2]);
     books.ledger.recognise(job, Mark { power: 0, hash: 3 });
-    assert!(ahead(&books, job) >= Some(7));
+    assert!(ahead(&books, job).is_none_or(|ahead| ahead >= 7));
 }
 
 /// As things stand the unknown one may take one page more, since the other one keeps four between

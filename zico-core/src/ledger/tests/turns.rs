@@ -451,3 +451,61 @@ fn one_that_is_held_and_cannot_go_is_not_waited_for() {
     let denied = books.ask_told(two, Zone::Persistent, &SIX, told, true);
     assert!(matches!(denied, Err(Denied::Never(_))));
 }
+
+/// Two jobs on the host, of which one keeps five of ten regions and takes two more in an iteration,
+/// and the other one keeps four and has run none.
+fn five_and_four(books: &mut Books, order: [usize; 2]) -> [JobKey; 2] {
+    let jobs = [books.join_turns("a", 0), books.join_turns("b", 0)];
+    let [five, four] = order.map(|at| jobs[at]);
+    books.lease(five, Zone::Persistent, &SIX[..5]);
+    (0..4).for_each(|_| books.iterate(five, 2));
+    books.go(five);
+    books.lease(four, Zone::Persistent, &SIX[..4]);
+    books.go(four);
+    // They have not been at their iterations lately.
+    books.go_by(Ticks::new(10_000));
+    [five, four]
+}
+
+/// Else each would wait for the other one, until others lose patience with both.
+#[test]
+fn of_two_that_have_come_and_cannot_go_on_the_second_gives_way() {
+    for order in [[0, 1], [1, 0]] {
+        let mut books = Books::new(10);
+        let [five, four] = five_and_four(&mut books, order);
+        assert!(books.is_brought_back(five, &SIX[..5]));
+        books.go_by(SLICE);
+        assert!(books.is_brought_back(four, &SIX[..4]));
+        assert!(matches!(books.begin(five), Ok(Begin::Wait(_))));
+        assert!(books.is_denied(four, Zone::Persistent, &[4, 5]));
+        assert_eq!(books.ledger.called(), [four], "{order:?}");
+    }
+}
+
+/// Else it would be sent away each time that it comes, by those that run.
+#[test]
+fn one_that_has_come_is_not_sent_away_by_one_that_has_had_its_turn() {
+    for order in [[0, 1], [1, 0]] {
+        let mut books = Books::new(10);
+        let [five, four] = five_and_four(&mut books, order);
+        assert!(books.is_brought_back(five, &SIX[..5]));
+        books.iterate(five, 2);
+        books.go_by(SLICE);
+        assert!(books.is_brought_back(four, &SIX[..4]));
+        assert!(books.is_denied(four, Zone::Persistent, &[4, 5]));
+        let _ = books.begin(five);
+        assert_eq!(books.ledger.called(), [five], "{order:?}");
+    }
+}
+
+/// Else both would come and neither could go on.
+#[test]
+fn one_does_not_come_beside_one_that_is_on_its_way_and_needs_its_room() {
+    let mut books = Books::new(10);
+    let [five, four] = five_and_four(&mut books, [0, 1]);
+    assert!(books.may_return(five));
+    assert!(!books.may_return(four), "the other one is to have its turn first");
+    assert!(books.come_back(five, Zone::Persistent, &SIX[..5]));
+    books.ledger.is_back(five, books.now);
+    books.iterate(five, 2);
+}
