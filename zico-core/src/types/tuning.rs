@@ -166,8 +166,10 @@ pub(crate) const STEADY_PART: u32 = 16;
 /// Claims of past iterations of which it is estimated what a new kind may take beyond all of them.
 /// Chosen.
 pub(crate) const NOVELTY_CLAIMS: usize = 16;
-/// Iterations: fewer tell nothing of the next one. Chosen.
-pub(crate) const NOVELTY_FEWEST: u64 = 8;
+/// Iterations: fewer tell nothing of the next one ... Chosen.
+pub(crate) const NOVELTY_FEWEST: u64 = 3;
+/// ... where they differ by more than this part of the largest. Chosen.
+pub(crate) const NOVELTY_PART: u32 = 64;
 /// How often the excess that is to be expected is added. Chosen.
 pub(crate) const NOVELTY_FACTOR: u64 = 8;
 

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::learn::profile::Profile;
-use crate::types::tuning::{NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST};
+use crate::types::tuning::{NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST, NOVELTY_PART};
 use crate::types::units::Progress;
 
 /// What an iteration is expected to do.
@@ -52,13 +52,16 @@ impl Expected {
     }
 }
 
-/// The claims of the last iterations that were new, and what the next new one may need.
+/// The claims of the last iterations that were new, how many were not, and what the next new one
+/// may need.
 #[derive(Debug, Default)]
 pub(super) struct Novelty {
     claims: [u32; NOVELTY_CLAIMS],
     count: usize,
     /// That of the job's first iteration, where its blocks' lifetimes were told. It is of no kind.
     first: u32,
+    /// How many iterations have been of a kind that was known.
+    repeats: usize,
 }
 
 impl Novelty {
@@ -67,25 +70,34 @@ impl Novelty {
         self.count += 1;
     }
 
+    pub(super) fn note_repeat(&mut self) {
+        self.repeats = self.repeats.saturating_add(1);
+    }
+
     pub(super) fn note_first(&mut self, claim: u32) {
         self.first = claim;
     }
 
     fn known(&self) -> impl Iterator<Item = u32> + '_ {
-        self.claims.iter().take(self.count).copied()
+        let kinds = self.claims.iter().take(self.count).copied();
+        kinds.chain(Some(self.first).filter(|&first| first > 0))
     }
 
     /// The highest of all that is known.
     pub(super) fn highest(&self) -> u32 {
-        self.known().max().unwrap_or(0).max(self.first)
+        self.known().max().unwrap_or(0)
     }
 
     /// None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
-        let count = u64::try_from(self.known().count()).ok().filter(|&n| n >= NOVELTY_FEWEST)?;
+        let count = self.known().count().saturating_add(self.repeats).min(NOVELTY_CLAIMS) as u64;
         let (highest, lowest) = (self.known().max()?, self.known().min()?);
-        let more = (NOVELTY_FACTOR * u64::from(highest - lowest)).div_ceil(count);
-        let next = highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-        Some(next.max(self.first))
+        let range = highest - lowest;
+        let differ = range > highest / NOVELTY_PART;
+        if count < if differ { NOVELTY_FEWEST } else { 2 } {
+            return None;
+        }
+        let more = (NOVELTY_FACTOR * u64::from(range)).div_ceil(count);
+        Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
     }
 }

@@ -7,10 +7,12 @@
 //!
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
-//! is added to the largest, eight times over ([`Novelty`]). While there are fewer than eight to
-//! tell from it may need whatever there is. That keeps nobody waiting who is known: the banker's
-//! test grants a known iteration what leaves it able to finish, and a new one what leaves all known
-//! ones able to.
+//! is added to the largest, eight times over ([`Novelty`]). While there are fewer than three to
+//! tell from, and these differ, it may need whatever there is. As long as there have been new kinds
+//! lately that holds for each iteration until its allocations have told which one it is: a
+//! beginning that all known kinds share tells nothing. That keeps nobody waiting who is known: the
+//! banker's test grants a known iteration what leaves it able to finish, and a new one what leaves
+//! all known ones able to.
 
 mod expected;
 mod replan;
@@ -86,7 +88,7 @@ pub(crate) struct Predictor {
     marks: Vec<u64>,
     /// The kinds that began so when they were looked at last, a bit for each, and what one that is
     /// new after all may need: they are what is expected now. None if something else is.
-    alike: Option<(u32, Option<u32>)>,
+    alike: Option<(u32, Option<Option<u32>>)>,
     novelty: Novelty,
     /// Which of the last iterations were of a new kind: 1, or else 0.
     lately_new: Recent,
@@ -213,7 +215,7 @@ impl Predictor {
         }
         let mut next = self.most_of(alike).or_else(|| self.unlike_any())?;
         if let Some(new) = new {
-            next.height = next.height.map(|height| height.max(new));
+            next.height = next.height.zip(new).map(|(height, new)| height.max(new));
         }
         if self.now.as_ref().is_some_and(|now| now.is(&next)) {
             return None;
@@ -252,18 +254,22 @@ impl Predictor {
     /// What a new kind may need, if the running iteration may be of one although it has begun as
     /// others have: there have been new ones lately, all that are known have begun so too, and it
     /// has passed all marks of none.
-    fn may_still_be_new(&self) -> Option<u32> {
+    fn may_still_be_new(&self) -> Option<Option<u32>> {
         let tells_nothing = self.kinds.iter().all(|record| {
             record.marks.starts_with(&self.marks) && record.marks.len() > self.marks.len()
         });
-        self.new_kind().filter(|_| tells_nothing)
+        (tells_nothing && self.is_new_usual()).then(|| self.new_kind())
     }
 
-    /// What a new kind may need, if there have been any lately. Where lifetimes are learned kinds
-    /// differ by what has been learned in between.
+    /// What an iteration of a new kind may need at most, if anything is known of that.
     fn new_kind(&self) -> Option<u32> {
-        let is_new = self.lately_new.most() > 0 && !self.steadiness.is_learned();
-        if is_new { self.novelty.next() } else { None }
+        self.novelty.next().max(self.declared)
+    }
+
+    /// Whether there have been new kinds lately. Where lifetimes are learned kinds differ by what has
+    /// been learned in between.
+    fn is_new_usual(&self) -> bool {
+        self.lately_new.most() > 0 && !self.steadiness.is_learned()
     }
 
     /// What is expected of an iteration that is like one of these: the most of all.
@@ -281,7 +287,7 @@ impl Predictor {
     /// What is expected of an iteration that is like none before.
     fn unlike_any(&self) -> Option<Expected> {
         let usual = self.usual.clone()?;
-        let height = self.novelty.next().or(self.declared);
+        let height = self.new_kind();
         let known = height.is_some();
         Some(Expected {
             wave: usual.wave,
@@ -321,8 +327,11 @@ impl Predictor {
             (_, Some(last)) => Expected::after(&newest, &last),
             _ => Expected::of(newest, false),
         };
-        let most = self.new_kind().unwrap_or_else(|| self.novelty.highest());
-        usual.height = usual.height.map(|height| height.max(most));
+        let most = match self.is_new_usual() {
+            true => self.new_kind(),
+            false => Some(self.novelty.highest()),
+        };
+        usual.height = usual.height.zip(most).map(|(height, most)| height.max(most));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);
@@ -348,6 +357,7 @@ impl Predictor {
         let found = self.find(kind);
         if let Some(record) = found.and_then(|at| self.kinds.make_latest(at)) {
             self.lately_new.note(0);
+            self.novelty.note_repeat();
             let expected = Expected::after(&newest, &record.newest);
             let is_planned = record.is_planned;
             *record =
