@@ -53,7 +53,7 @@ impl<'a> Search<'a> {
             .zip(&problem.items)
             .filter(|(_, item)| {
                 item.bytes > 0
-                    && problem.repeats(item.writer, item.writer + 1)
+                    && problem.units[item.writer as usize].until > item.writer
                     && (!item.readers.is_empty() || item.kept)
             })
             .map(|(at, _)| at)

@@ -16,8 +16,8 @@ pub(in crate::relief) struct Unit {
     pub(in crate::relief) cost: u64,
     /// The last stage in which it can be run again; below its own, it cannot be at all.
     pub(in crate::relief) until: u32,
-    /// Stages in which it cannot, from the first of each pair to the last: what it reads is on the
-    /// host then.
+    /// Stages in which it cannot, from the first of each pair to the last: what it reads or makes is
+    /// on the host then, or encoded.
     pub(in crate::relief) barred: Vec<(u32, u32)>,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::relief) struct Problem {
     pub(in crate::relief) items: Vec<Item>,
     /// The bytes of all that never goes while in use, during each stage (even) and after it (odd).
     pub(in crate::relief) base: Vec<i64>,
-    /// The item of each storage, and the unit of each operation.
+    /// The item of each storage, and the unit of each operation and of the end.
     item: Vec<Option<u32>>,
     unit_of: Vec<u32>,
 }
@@ -52,29 +52,41 @@ pub(in crate::relief) struct Problem {
 struct Kinds {
     item: Vec<Option<u32>>,
     unit: Vec<u32>,
-    /// The stages in which a storage is on the host, or encoded.
-    moved: Vec<Vec<(u32, u32)>>,
+    moved: Vec<Vec<Absence>>,
+}
+
+/// The stages in which a storage is on the host, or encoded.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    first: u32,
+    /// The last in which it cannot be read.
+    last: u32,
+    /// The stage that reads it next: what comes back for it cannot be made again until then.
+    before: u32,
 }
 
 impl Problem {
     /// O(sizes).
     pub(in crate::relief) fn new(graph: &Graph, moves: &[Move]) -> Self {
         let mut units = fuse(graph);
-        let mut unit = alloc::vec![0; graph.operations.len()];
+        let end = u32::try_from(units.len()).unwrap_or(u32::MAX);
+        let mut unit = alloc::vec![end; graph.operations.len() + 1];
         for (at, one) in (0..).zip(&units) {
             one.operations.iter().for_each(|&operation| unit[operation as usize] = at);
         }
         let mut items = Vec::new();
         let mut moved = alloc::vec![Vec::new(); graph.storages.len()];
         for one in moves {
-            let (after, back): (u32, u32) = (unit[one.after as usize], unit[one.back as usize]);
-            moved[one.storage as usize].push((after + 1, back.saturating_sub(1)));
+            let [after, back, before] =
+                [one.after, one.back, one.before].map(|operation| unit[operation as usize]);
+            let absence = Absence { first: after + 1, last: back.saturating_sub(1), before };
+            moved[one.storage as usize].push(absence);
         }
         let mut kinds = Kinds { item: alloc::vec![None; graph.storages.len()], unit, moved };
         for (at, storage) in graph.storages.iter().enumerate() {
             let writers = &graph.writers[at];
             let writer = match (writers.first(), writers.last()) {
-                _ if storage.alias.is_some() || !kinds.moved[at].is_empty() => continue,
+                _ if storage.alias.is_some() => continue,
                 (None, _) if storage.initial && !storage.kept && graph.last[at].is_some() => 0,
                 (Some(&first), Some(&last)) if !storage.initial => {
                     let (first, last) = (kinds.unit[first as usize], kinds.unit[last as usize]);
@@ -181,6 +193,10 @@ fn connect(graph: &Graph, kinds: &Kinds, at: usize, units: &mut [Unit], items: &
     let own = u32::try_from(at).unwrap_or(u32::MAX);
     let mut unit = core::mem::take(&mut units[at]);
     let mut until = u32::MAX;
+    for &item in &unit.writes {
+        let absences = &kinds.moved[items[item as usize].storage as usize];
+        unit.barred.extend(absences.iter().map(|one| (one.first, one.before)));
+    }
     for &operation in &unit.operations {
         let known = &graph.operations[operation as usize];
         unit.cost += known.nanos;
@@ -188,13 +204,12 @@ fn connect(graph: &Graph, kinds: &Kinds, at: usize, units: &mut [Unit], items: &
             until = 0;
         }
         for &(storage, version) in &graph.needs[operation as usize] {
+            let absences = &kinds.moved[storage as usize];
+            unit.barred.extend(absences.iter().map(|one| (one.first, one.last)));
             match kinds.item[storage as usize] {
                 Some(item) if items[item as usize].writer == own => {}
                 Some(item) => unit.reads.push(item),
-                None => {
-                    until = until.min(there_until(graph, kinds, storage, version));
-                    unit.barred.extend_from_slice(&kinds.moved[storage as usize]);
-                }
+                None => until = until.min(there_until(graph, kinds, storage, version)),
             }
         }
         for &storage in &known.writes {
@@ -221,7 +236,8 @@ fn there_until(graph: &Graph, kinds: &Kinds, storage: u32, version: u32) -> u32 
     next.into_iter().chain(last).map(end).min().unwrap_or(u32::MAX)
 }
 
-/// What is no item is there from when it is made to its last use.
+/// What is no item is there from when it is made to its last use. What moves is not, whatever it
+/// is.
 fn base(graph: &Graph, kinds: &Kinds, units: usize, moves: &[Move]) -> Vec<i64> {
     let mut change = alloc::vec![0_i64; 2 * units + 1];
     for (at, storage) in graph.storages.iter().enumerate() {
