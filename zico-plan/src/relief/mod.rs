@@ -52,6 +52,7 @@ mod strategies;
 use model::{graph, schedule};
 use ours::search;
 use stages::{crowd, problem, sequence, swap, timeline};
+use strategies::dtr;
 
 pub use addresses::{Addresses, Placed, Residency, addresses, placed};
 pub use curve::{Curve, Point, curve};

@@ -1,5 +1,8 @@
 //! Improving a plan: parts of it are taken out and made anew.
 
+use alloc::vec::Vec;
+
+use crate::relief::dtr::{self, Heuristic};
 use crate::relief::search::Search;
 
 impl Search<'_> {
@@ -12,6 +15,41 @@ impl Search<'_> {
         }
         self.changes.clear();
         self.note();
+    }
+
+    /// Begins with the runs that DTR comes to, where the first plan does not fit and they do.
+    pub(in crate::relief) fn first_online(&mut self, budget: u64) {
+        for heuristic in [Heuristic::Eq, Heuristic::Full] {
+            if self.best.is_some() {
+                return;
+            }
+            let units = dtr::run(self.timeline.problem, budget, heuristic);
+            self.adopt(&units.unwrap_or_default());
+            self.trim();
+            self.changes.clear();
+            self.note();
+        }
+    }
+
+    /// Takes over an order of runs. What runs twice within a stage does so once.
+    fn adopt(&mut self, units: &[u32]) {
+        for (stage, unit) in self.runs() {
+            self.timeline.remove(stage, unit);
+        }
+        let mut stage = 0;
+        let mut again = Vec::new();
+        for &unit in units {
+            if unit < stage {
+                again.push(unit);
+                continue;
+            }
+            stage = unit + 1;
+            for other in again.drain(..) {
+                if self.may_run(unit, other) {
+                    self.timeline.add(unit, other);
+                }
+            }
+        }
     }
 
     /// Works on for so many steps, by turns in two ways, each time from the best plan and for

@@ -31,7 +31,7 @@ impl<'a> Relief<'a> {
     #[must_use]
     pub fn recompute(&self, budget: u64) -> Recompute<'_> {
         let search = Search::new(&self.problem, budget);
-        Recompute { graph: self.graph, moves: &self.moves, search, begun: false }
+        Recompute { graph: self.graph, moves: &self.moves, budget, search, begun: false }
     }
 }
 
@@ -62,6 +62,7 @@ pub struct Found {
 pub struct Recompute<'a> {
     graph: &'a Graph,
     moves: &'a [Move],
+    budget: u64,
     search: Search<'a>,
     begun: bool,
 }
@@ -99,6 +100,9 @@ impl Recompute<'_> {
         if !self.begun {
             self.begun = true;
             self.search.first(first);
+            if self.moves.is_empty() {
+                self.search.first_online(self.budget);
+            }
         }
         self.search.improve(work);
         self.search.restore();

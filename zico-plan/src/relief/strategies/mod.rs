@@ -4,7 +4,7 @@
 pub(in crate::relief) mod autoswap;
 mod capuchin;
 pub(in crate::relief) mod checkmate;
-mod dtr;
+pub(in crate::relief) mod dtr;
 mod echo;
 mod gist;
 mod griewank;
