@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
-use crate::relief::swap::{self, Gap, Move, Way};
-use crate::relief::{Found, Graph, Link, Recompute, Relief, Step, Terms, simulate};
+use crate::relief::swap::{self, Gap, Move};
+use crate::relief::{Found, Graph, Link, Recompute, Relief, Step, Terms, sequence, simulate};
 
 /// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
 /// can be, without loss: [`joint_within`] of the budget.
@@ -22,11 +22,12 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
 /// first that free most in places over the budget: by place and byte, or by what the bytes would
 /// take to be made again. What is left over the budget is for
 /// [`Recompute`](crate::relief::Recompute). Where operations run again, there is more time for
-/// transfers: then both are planned once more on the longer timeline. Encodings are tried beside
-/// that, those first that free most for their time; and transfers that something waits for. From
-/// the best of all that, by the simulator, a local search changes the choice of one gap or of a few
-/// at a time, each time with recomputation planned anew for what is left over the budget.
-/// Deterministic.
+/// transfers: then both are planned once more on the longer timeline. Where none of that fits, all
+/// that can move does as soon as it is not in use. Encodings are tried beside that, those first
+/// that free most for their time; transfers that something waits for; and the plans of quick
+/// strategies of others, as they are and with their transfers alone. From the best of all that, by
+/// the simulator, a local search changes the choice of one gap or of a few at a time, each time with
+/// recomputation planned anew for what is left over the budget. Deterministic.
 ///
 /// The first plans take what they take; `work` is for each of the first plannings of recomputation,
 /// and four times as much for the local search.
@@ -34,8 +35,10 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
 pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Option<Found> {
     let mut planner = Joint::new(graph, link, terms);
     planner.begin(work);
+    planner.wait_for_all();
     planner.encode(work);
     planner.wait(work);
+    planner.others(work);
     planner.improve(work.saturating_mul(4));
     let spent = planner.spent;
     let found = planner.best.map(|best| Found { work: spent, ..best.found });
@@ -50,28 +53,36 @@ pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Opti
 /// A first plan of recomputation may always take so much work: some milliseconds.
 const LEAST: u64 = 1 << 22;
 
+/// How much slower than the last one a plan may be that the local search goes on from, at first, as
+/// a part of the iteration.
+const HEAT: f64 = 1.0 / 2048.0;
+
 /// What happens to a storage between two uses. What stays may still run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+pub(super) enum Choice {
     Stays,
+    /// As early as the link has come to it, and back as late as nothing has to wait for it; or as
+    /// `Waits` where there is not the time for that.
     Moves,
+    /// On the device only while it is in use, whatever waits for it.
+    Waits,
     Encoded,
 }
 
 /// A plan with the choices that led to it.
-struct Best {
-    found: Found,
-    choices: Vec<Choice>,
+pub(super) struct Best {
+    pub(super) found: Found,
+    pub(super) choices: Vec<Choice>,
     /// When operations begin in it, by the timeline.
-    times: Vec<u64>,
+    pub(super) times: Vec<u64>,
 }
 
-struct Joint<'a> {
-    graph: &'a Graph,
-    link: &'a Link,
-    terms: Terms,
-    gaps: Vec<Gap>,
-    best: Option<Best>,
+pub(super) struct Joint<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) link: &'a Link,
+    pub(super) terms: Terms,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) best: Option<Best>,
     spent: u64,
     /// What a first plan of recomputation may take: no more than twice what one took that fitted.
     first: u64,
@@ -79,26 +90,18 @@ struct Joint<'a> {
 
 impl<'a> Joint<'a> {
     fn new(graph: &'a Graph, link: &'a Link, terms: Terms) -> Self {
-        let largest = graph.storages().iter().map(|storage| storage.bytes).max().unwrap_or(0);
-        let live = graph.live();
-        // Only what is away while something is over the budget can be worth it.
-        let over = |gap: &Gap| {
-            let range = gap.after as usize + 1..gap.before as usize;
-            live[range].iter().any(|&bytes| bytes > terms.budget)
-        };
-        let mut gaps = swap::gaps(graph, largest / SMALL);
-        gaps.retain(over);
+        let gaps = gaps(graph, link, terms);
         Self { graph, link, terms, gaps, best: None, spent: 0, first: Recompute::FIRST }
     }
 
-    fn nothing(&self) -> Vec<Choice> {
+    pub(super) fn nothing(&self) -> Vec<Choice> {
         alloc::vec![Choice::Stays; self.gaps.len()]
     }
 
     /// Recomputation alone, and with transfers that nothing waits for.
     fn begin(&mut self, work: u64) {
         let plain = swap::times(self.graph);
-        let longer = self.evaluate(&self.nothing(), &plain, work);
+        let (_, longer) = self.evaluate(&self.nothing(), &plain, work);
         for by_cost in [false, true] {
             for times in [&plain, &longer] {
                 if self.is_least() {
@@ -114,7 +117,7 @@ impl<'a> Joint<'a> {
     }
 
     /// Whether nothing takes longer than without a budget.
-    fn is_least(&self) -> bool {
+    pub(super) fn is_least(&self) -> bool {
         self.best.as_ref().is_some_and(|best| best.found.nanos <= self.graph.nanos())
     }
 
@@ -143,79 +146,6 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Transfers that something waits for: where that may take less than to make it again, and all.
-    fn wait(&mut self, work: u64) {
-        if self.is_least() {
-            return;
-        }
-        let times = self.times();
-        let cheaper = |gap: &Gap| {
-            let writer = self.graph.writers[gap.storage as usize].first();
-            let own = writer.map_or(u64::MAX, |&one| self.graph.operations()[one as usize].nanos);
-            self.link.nanos_out(gap.bytes).max(self.link.nanos_back(gap.bytes)) < own
-        };
-        let cheap: Vec<bool> = self.gaps.iter().map(cheaper).collect();
-        for all in [false, true] {
-            let mut choices = self.best_choices();
-            for (choice, &cheap) in choices.iter_mut().zip(&cheap) {
-                if *choice == Choice::Stays && (cheap || all) {
-                    *choice = Choice::Moves;
-                }
-            }
-            self.evaluate(&choices, &times, work / 8);
-        }
-        self.wait_in_part(work);
-        self.with_waits(work);
-    }
-
-    /// The same choices with transfers placed where the best plan, which waits for some of them,
-    /// has the time for them; as long as that gains something.
-    fn with_waits(&mut self, work: u64) {
-        for _ in 0..6 {
-            let Some(best) = &self.best else { return };
-            let (before, choices, times) =
-                (best.found.nanos, best.choices.clone(), self.simulated(&best.found));
-            self.evaluate(&choices, &times, work / 8);
-            if self.best.as_ref().is_none_or(|best| best.found.nanos >= before) {
-                return;
-            }
-        }
-    }
-
-    /// When operations begin for the first time in a schedule, with all that it waits for.
-    fn simulated(&self, found: &Found) -> Vec<u64> {
-        let mut times = alloc::vec![None; self.graph.operations().len()];
-        let outcome = simulate(self.graph, self.link, &found.steps, self.terms.budget);
-        let outcome = outcome.unwrap_or_default();
-        for (step, span) in found.steps.iter().zip(&outcome.spans) {
-            if let Step::Run(run) = *step {
-                times[run as usize].get_or_insert(span.start);
-            }
-        }
-        let end = core::iter::once(outcome.nanos);
-        times.into_iter().map(Option::unwrap_or_default).chain(end).collect()
-    }
-
-    /// Some of all transfers, those first that are away for longest while something is over the
-    /// budget: between too few to fit and all, which take the link longest.
-    fn wait_in_part(&mut self, work: u64) {
-        let (live, times) = (self.graph.live(), swap::times(self.graph));
-        let over = |gap: &Gap| {
-            let places = gap.after as usize + 1..gap.before as usize;
-            let crowded = places.filter(|&at| live[at] > self.terms.budget);
-            crowded.map(|at| times[at + 1] - times[at]).sum::<u64>()
-        };
-        let mut order: Vec<(u64, usize)> =
-            self.gaps.iter().enumerate().map(|(at, gap)| (over(gap), at)).collect();
-        order.sort_unstable_by_key(|&(over, at)| (core::cmp::Reverse(over), at));
-        for sixteenths in [1, 2, 3, 4, 6, 8, 10, 12] {
-            let mut choices = self.nothing();
-            let count = (order.len() * sixteenths).div_ceil(16);
-            order[..count].iter().for_each(|one| choices[one.1] = Choice::Moves);
-            self.evaluate(&choices, &times, work / 8);
-        }
-    }
-
     fn choices_of(&self, moves: &[Move]) -> Vec<Choice> {
         let mut choices = self.nothing();
         for one in moves {
@@ -228,35 +158,49 @@ impl<'a> Joint<'a> {
         choices
     }
 
-    /// A local search over choices: one gap or a few at a time.
+    /// A local search over choices, one gap or a few at a time, with recomputation planned in one
+    /// go; then recomputation is worked on for the best.
     fn improve(&mut self, work: u64) {
         let mut random = Random::new(3);
-        let until = self.spent.saturating_add(work);
+        let (begin, search) = (self.spent, work / 4 * 3);
         // A planning costs this much at least, so that the end is reached.
         let least = 64 + self.graph.operations().len() as u64 * 16;
-        while self.spent < until && !self.gaps.is_empty() {
+        let mut now = (self.best_choices(), self.times(), u64::MAX);
+        while self.spent - begin < search && !self.gaps.is_empty() {
             self.spent += least;
-            let Some(best) = self.best.as_ref().filter(|_| !self.is_least()) else { return };
-            let (mut choices, times) = (best.choices.clone(), best.times.clone());
+            if self.is_least() {
+                return;
+            }
+            let mut choices = now.0.clone();
             for _ in 0..=random.below(3) {
                 // The larger of two by chance.
                 let (one, other) = (random.below(choices.len()), random.below(choices.len()));
                 let at = if self.gaps[one].bytes < self.gaps[other].bytes { other } else { one };
                 choices[at] = self.other(at, choices[at], &mut random);
             }
-            if choices != best.choices {
-                self.evaluate(&choices, &times, 0);
+            if now.2 == u64::MAX {
+                choices.clone_from(&now.0);
+            }
+            let (nanos, times) = self.evaluate(&choices, &now.1, 0);
+            let left = 1.0 - (self.spent - begin) as f64 / search as f64;
+            let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
+            if nanos as f64 <= now.2 as f64 + heat * random.exponential() {
+                now = (choices, times, nanos);
             }
         }
+        self.evaluate(&now.0, &now.1, work / 8);
+        let (choices, times) = (self.best_choices(), self.times());
+        self.evaluate(&choices, &times, work / 8);
     }
 
     /// Another choice for a gap, by chance.
     fn other(&self, at: usize, now: Choice, random: &mut Random) -> Choice {
         let encodes = self.encoding(&self.gaps[at]).is_some();
-        match (now, encodes && random.chance(128)) {
-            (Choice::Stays | Choice::Moves, true) => Choice::Encoded,
-            (Choice::Stays, false) => Choice::Moves,
-            (Choice::Encoded, true) => Choice::Moves,
+        match (now, encodes && random.chance(128), random.chance(64)) {
+            (Choice::Stays | Choice::Moves | Choice::Waits, true, _) => Choice::Encoded,
+            (Choice::Stays | Choice::Moves, _, true) => Choice::Waits,
+            (Choice::Stays, ..) | (Choice::Encoded, true, _) => Choice::Moves,
+            (Choice::Waits, ..) if random.chance(128) => Choice::Moves,
             _ => Choice::Stays,
         }
     }
@@ -266,36 +210,44 @@ impl<'a> Joint<'a> {
         encoding.filter(|one| one.bytes < gap.bytes && (self.terms.lossy || !one.lossy))
     }
 
-    fn times(&self) -> Vec<u64> {
+    pub(super) fn times(&self) -> Vec<u64> {
         self.best.as_ref().map_or_else(|| swap::times(self.graph), |best| best.times.clone())
     }
 
-    fn best_choices(&self) -> Vec<Choice> {
+    pub(super) fn best_choices(&self) -> Vec<Choice> {
         self.best.as_ref().map_or_else(|| self.nothing(), |best| best.choices.clone())
     }
 
-    /// Plans the rest for some choices, on a timeline; gives the new one.
-    fn evaluate(&mut self, choices: &[Choice], times: &[u64], work: u64) -> Vec<u64> {
+    /// Plans the rest for some choices, on a timeline; gives the time, as large as can be where
+    /// that does not fit, and the new timeline.
+    pub(super) fn evaluate(
+        &mut self,
+        choices: &[Choice],
+        times: &[u64],
+        work: u64,
+    ) -> (u64, Vec<u64>) {
         let of = |wanted| {
             let chosen = self.gaps.iter().zip(choices).filter(move |one| *one.1 == wanted);
             chosen.map(|one| *one.0).collect::<Vec<Gap>>()
         };
         let moved = of(Choice::Moves);
         let placed = swap::place(self.graph, self.link, &moved, times);
-        let eager = |gap: &Gap| {
-            let &Gap { storage, after, before, .. } = gap;
-            Move { storage, after, gone: after + 1, back: before, before, way: Way::Link }
-        };
         let mut moves: Vec<Move> = placed
             .into_iter()
             .zip(&moved)
-            .map(|(one, gap)| one.unwrap_or_else(|| eager(gap)))
+            .map(|(one, gap)| one.unwrap_or_else(|| gap.waits()))
             .collect();
+        moves.extend(of(Choice::Waits).iter().map(Gap::waits));
         moves.extend(of(Choice::Encoded).iter().map(Gap::encoded));
         self.evaluate_moves(choices, moves, work)
     }
 
-    fn evaluate_moves(&mut self, choices: &[Choice], moves: Vec<Move>, work: u64) -> Vec<u64> {
+    fn evaluate_moves(
+        &mut self,
+        choices: &[Choice],
+        moves: Vec<Move>,
+        work: u64,
+    ) -> (u64, Vec<u64>) {
         let relief = Relief::with_moves(self.graph, moves);
         let mut planner = relief.recompute(self.terms.budget);
         let first = planner.run_within(self.first, 0);
@@ -305,16 +257,54 @@ impl<'a> Joint<'a> {
         let mut found = if work > 0 { planner.run(work) } else { first };
         self.spent = self.spent.saturating_add(found.work);
         let times = planner.times();
-        if !found.feasible {
-            return times;
+        let waits = relief.moves.iter().any(|one| one.back == one.before);
+        self.consider(&mut found, waits);
+        let nanos = found.nanos;
+        if found.feasible && self.best.as_ref().is_none_or(|best| nanos < best.found.nanos) {
+            let choices = choices.to_vec();
+            self.best = Some(Best { found, choices, times: times.clone() });
         }
-        if let Ok(outcome) = simulate(self.graph, self.link, &found.steps, self.terms.budget) {
-            found.nanos = outcome.nanos;
-            if self.best.as_ref().is_none_or(|best| found.nanos < best.found.nanos) {
-                let choices = choices.to_vec();
-                self.best = Some(Best { found, choices, times: times.clone() });
+        (nanos, times)
+    }
+
+    /// Whether steps fit, and their time, by the simulator; where something waits for a transfer
+    /// back, also with transfers that begin earlier.
+    fn consider(&self, found: &mut Found, waits: bool) {
+        let budget = self.terms.budget;
+        let nanos = |steps: &[Step]| {
+            simulate(self.graph, self.link, steps, budget).ok().map(|outcome| outcome.nanos)
+        };
+        let own = nanos(&found.steps);
+        (found.feasible, found.nanos) = (own.is_some(), own.unwrap_or(u64::MAX));
+        if !waits {
+            return;
+        }
+        for lead in [1, 4] {
+            let steps = sequence::earlier(self.graph, self.link, &found.steps, budget, lead);
+            if let Some(nanos) = nanos(&steps).filter(|&nanos| nanos < found.nanos) {
+                (found.steps, found.nanos, found.feasible) = (steps, nanos, true);
             }
         }
-        times
     }
+}
+
+/// Where storages can be away: large ones, or all of them where that is too little.
+fn gaps(graph: &Graph, link: &Link, terms: Terms) -> Vec<Gap> {
+    let largest = graph.storages().iter().map(|storage| storage.bytes).max().unwrap_or(0);
+    let (live, units) = (graph.live(), Relief::new(graph).problem);
+    let of = |least| {
+        let mut gaps = swap::gaps_to_end(graph, least);
+        // Only what is away while something is over the budget can be worth it, and nothing moves
+        // while its unit runs.
+        gaps.retain(|gap| {
+            let range = gap.after as usize + 1..gap.before as usize;
+            units.stage(gap.after) < units.stage(gap.before)
+                && live[range].iter().any(|&bytes| bytes > terms.budget)
+        });
+        gaps
+    };
+    let gaps = of(largest / SMALL);
+    let moves: Vec<Move> = gaps.iter().map(Gap::waits).collect();
+    let steps = sequence::without_recomputation(graph, &moves);
+    if simulate(graph, link, &steps, terms.budget).is_ok() { gaps } else { of(1) }
 }

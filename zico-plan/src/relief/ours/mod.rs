@@ -4,5 +4,7 @@ mod ascent;
 mod hidden;
 mod improve;
 pub(in crate::relief) mod joint;
+mod others;
 pub(in crate::relief) mod recompute;
 pub(in crate::relief) mod search;
+mod waits;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::relief::swap::{Move, Way};
 use crate::relief::timeline::Timeline;
-use crate::relief::{Graph, Step};
+use crate::relief::{Graph, Link, Relief, Step};
 
 /// The runs of a timeline in order, and the moves between them: each comes back before what runs
 /// again in a stage, and leaves after the operation that used it.
@@ -12,7 +12,7 @@ pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<S
     let units = &timeline.problem.units;
     let count = units.iter().map(|unit| unit.operations.len()).sum();
     let mut out = alloc::vec![Vec::new(); count];
-    let mut back = alloc::vec![Vec::new(); count];
+    let mut back = alloc::vec![Vec::new(); count + 1];
     for one in moves {
         let (leave, come) = match one.way {
             Way::Link => (Step::Out(one.storage), Step::In(one.storage)),
@@ -39,7 +39,102 @@ pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<S
             all.extend_from_slice(&out[operation as usize]);
         }
     }
+    all.extend(back[count].iter().map(|one| one.2));
     all
+}
+
+/// The schedule with these moves in which nothing runs again.
+pub(in crate::relief) fn without_recomputation(graph: &Graph, moves: &[Move]) -> Vec<Step> {
+    let relief = Relief::new(graph);
+    with_drops(graph, &steps(&Timeline::new(&relief.problem, u64::MAX), moves))
+}
+
+/// The same steps where what comes back does so earlier, as far as there is room in the order of
+/// issue and until what runs meanwhile takes `lead` times as long as the transfer. Transfers back
+/// stay in their order. O(s) for s steps, and the steps that transfers pass.
+pub(in crate::relief) fn earlier(
+    graph: &Graph,
+    link: &Link,
+    steps: &[Step],
+    budget: u64,
+    lead: u64,
+) -> Vec<Step> {
+    let mut held = held(graph, steps);
+    // Of each storage the step after which it is on the host.
+    let mut out = alloc::vec![0; graph.storages.len()];
+    let mut before = alloc::vec![Vec::new(); steps.len()];
+    // Where the one before comes back, and the bytes that do so there.
+    let (mut last, mut beside) = (0, 0);
+    for (at, &step) in steps.iter().enumerate() {
+        let Step::In(storage) = step else {
+            if let Step::Out(storage) = step {
+                out[storage as usize] = at + 1;
+            }
+            continue;
+        };
+        let bytes = graph.storages[storage as usize].bytes;
+        let least = out[storage as usize].max(last);
+        let (mut first, mut hidden) = (at, 0_u64);
+        let enough = link.nanos_back(bytes).saturating_mul(lead);
+        while first > least && hidden < enough && held[first - 1].saturating_add(bytes) <= budget {
+            first -= 1;
+            held[first] += bytes;
+            if let Step::Run(run) = steps[first] {
+                hidden += graph.operations[run as usize].nanos;
+            }
+        }
+        let others = if first == last { beside } else { 0 };
+        // There has to be room before the step that it comes before, too.
+        let full = first > 0 && held[first - 1].saturating_add(others + bytes) > budget;
+        if full && first < at {
+            held[first] -= bytes;
+            first += 1;
+        }
+        beside = if first == last { beside + bytes } else { bytes };
+        last = first;
+        before[first].push(step);
+    }
+    let mut all = Vec::with_capacity(steps.len());
+    for (&step, before) in steps.iter().zip(before) {
+        all.extend(before);
+        if !matches!(step, Step::In(_)) {
+            all.push(step);
+        }
+    }
+    all
+}
+
+/// The bytes that are held after each step, in the order of issue.
+fn held(graph: &Graph, steps: &[Step]) -> Vec<u64> {
+    let bytes = |storage: u32| graph.storages[storage as usize].bytes;
+    let encoded = |storage: u32| {
+        graph.storages[storage as usize].encoding.map_or(0, |encoding| encoding.bytes)
+    };
+    let there = graph.storages.iter().filter(|one| one.initial && one.alias.is_none());
+    let mut now: u64 = there.map(|one| one.bytes).sum();
+    let mut is_encoded = alloc::vec![false; graph.storages.len()];
+    let after = |&step: &Step| {
+        match step {
+            Step::Run(run) => {
+                let fresh = graph.makes[run as usize].iter().filter(|one| one.1 == 0);
+                let fresh = fresh.filter(|one| !graph.storages[one.0 as usize].initial);
+                now += fresh.map(|one| bytes(one.0)).sum::<u64>();
+            }
+            Step::In(storage) => now += bytes(storage),
+            Step::Out(storage) => now -= bytes(storage),
+            Step::Drop(storage) if is_encoded[storage as usize] => now -= encoded(storage),
+            Step::Drop(storage) => now -= bytes(storage),
+            Step::Encode(storage) => now = now + encoded(storage) - bytes(storage),
+            Step::Decode(storage) => now = now + bytes(storage) - encoded(storage),
+        }
+        match step {
+            Step::Encode(storage) => is_encoded[storage as usize] = true,
+            Step::Decode(storage) | Step::Drop(storage) => is_encoded[storage as usize] = false,
+            _ => {}
+        }
+        now
+    };
+    steps.iter().map(after).collect()
 }
 
 /// Steps in this order, and drops: of each storage after its last use before it is made anew.

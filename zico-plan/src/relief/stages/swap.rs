@@ -43,6 +43,11 @@ impl Gap {
         Move { storage, after, gone: before, back: before, before, way: Way::Link }
     }
 
+    /// The move that frees its bytes as soon and as long as can be.
+    pub(in crate::relief) const fn waits(&self) -> Move {
+        Move { gone: self.after + 1, ..self.late() }
+    }
+
     /// Encoded as soon as it is not in use, and decoded when it is needed.
     pub(in crate::relief) const fn encoded(&self) -> Move {
         let &Self { storage, after, before, .. } = self;
@@ -69,6 +74,20 @@ pub(in crate::relief) fn gaps(graph: &Graph, least: u64) -> Vec<Gap> {
             {
                 all.push(Gap { storage, bytes: known.bytes, after, before });
             }
+        }
+    }
+    all
+}
+
+/// The same, and of what is kept the time from its last use to the end, where the operation that
+/// uses it next is the one after the last.
+pub(in crate::relief) fn gaps_to_end(graph: &Graph, least: u64) -> Vec<Gap> {
+    let mut all = gaps(graph, least);
+    let before = u32::try_from(graph.operations.len()).unwrap_or(u32::MAX);
+    for (storage, (known, last)) in (0..).zip(graph.storages.iter().zip(&graph.last)) {
+        let leaves = known.kept && !known.initial && known.bytes >= least.max(1);
+        if let Some(after) = last.filter(|&after| leaves && before > after + 1) {
+            all.push(Gap { storage, bytes: known.bytes, after, before });
         }
     }
     all

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod exact;
+mod others;
 mod program;
 mod published;
 
