@@ -8,12 +8,13 @@ use zico_plan::relief::{Graph, Link, Relief, Strategy};
 use crate::{Failed, data, table, verified};
 
 /// Those without a link that make no use of encodings.
-const STRATEGIES: [Strategy; 11] = [
+const STRATEGIES: [Strategy; 12] = [
     Strategy::ChenSqrt,
     Strategy::ApSqrt,
     Strategy::ChenGreedy,
     Strategy::ApGreedy,
     Strategy::Griewank,
+    Strategy::CheckmateLp,
     Strategy::Knapsack,
     Strategy::Echo,
     Strategy::Dtr,
