@@ -170,6 +170,8 @@ pub(crate) const NOVELTY_CLAIMS: usize = 16;
 pub(crate) const NOVELTY_FEWEST: u64 = 3;
 /// ... where they differ by more than this part of the largest. Chosen.
 pub(crate) const NOVELTY_PART: u32 = 64;
+/// New kinds of iteration: fewer tell nothing of one that is known to be new. Chosen.
+pub(crate) const NOVELTY_KINDS: usize = 8;
 /// How often the excess that is to be expected is added. Chosen.
 pub(crate) const NOVELTY_FACTOR: u64 = 8;
 

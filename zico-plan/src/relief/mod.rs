@@ -51,8 +51,7 @@ mod strategies;
 
 use model::{graph, schedule};
 use ours::search;
-use stages::{crowd, problem, sequence, swap, timeline};
-use strategies::dtr;
+use stages::{crowd, dtr, problem, sequence, swap, timeline};
 
 pub use addresses::{Addresses, Placed, Residency, addresses, placed};
 pub use curve::{Curve, Point, curve};
@@ -61,10 +60,9 @@ pub use graph::{Encoding, Graph, Operation, Storage};
 pub use model::bound::lower_bound;
 pub use model::check::{Terms, check};
 pub use model::kind::Kind;
-pub use ours::joint::{joint, joint_within};
 pub use ours::recompute::{Found, Recompute, Relief};
 pub use schedule::{Link, Outcome, Span, Step, simulate};
-pub use strategies::{Gist, Strategy};
+pub use strategies::{Gist, Strategy, joint, joint_within};
 
 #[cfg(test)]
 mod tests;

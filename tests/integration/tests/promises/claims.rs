@@ -50,8 +50,11 @@ fn an_iteration_is_known_by_its_first_allocation_or_by_what_the_job_says() {
                 (job.wave, job.left) = (wave.to_vec(), 1);
                 let (largest, own) = (80, wave.iter().sum());
                 assert!(job.step(&device), "it begins");
-                if round > 1 {
-                    assert_eq!(claim(), known(if told { own } else { largest }));
+                if round > 1 && told {
+                    assert_eq!(claim(), known(own));
+                } else if round > 1 {
+                    // There have been new ones lately: it may be a larger one.
+                    assert!(claim() >= known(largest), "{:?}", claim());
                 }
                 assert!(job.step(&device), "its first block");
                 let expected = if round == 0 { None } else { known(own) };

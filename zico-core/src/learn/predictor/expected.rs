@@ -3,7 +3,9 @@
 use alloc::sync::Arc;
 
 use crate::learn::profile::Profile;
-use crate::types::tuning::{NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST, NOVELTY_PART};
+use crate::types::tuning::{
+    NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST, NOVELTY_KINDS, NOVELTY_PART,
+};
 use crate::types::units::Progress;
 
 /// What an iteration is expected to do.
@@ -88,7 +90,7 @@ impl Novelty {
         self.known().max().unwrap_or(0)
     }
 
-    /// None if there are too few to tell.
+    /// What the next iteration may need, which may be new. None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
         let count = self.known().count().saturating_add(self.repeats).min(NOVELTY_CLAIMS) as u64;
         let (highest, lowest) = (self.known().max()?, self.known().min()?);
@@ -99,5 +101,11 @@ impl Novelty {
         }
         let more = (NOVELTY_FACTOR * u64::from(range)).div_ceil(count);
         Some(highest.saturating_add(u32::try_from(more).unwrap_or(u32::MAX)))
+    }
+
+    /// What one needs that is new, for sure: it is not drawn as those that repeat were. None if too
+    /// few have been new to tell.
+    pub(super) fn new_for_sure(&self) -> Option<u32> {
+        if self.count < NOVELTY_KINDS { None } else { self.next() }
     }
 }

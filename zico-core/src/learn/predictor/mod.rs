@@ -8,7 +8,8 @@
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
 //! is added to the largest, eight times over ([`Novelty`]). While there are fewer than three to
-//! tell from, and these differ, it may need whatever there is. As long as there have been new kinds
+//! tell from, and these differ, the next one may need whatever there is; so may one that is known to
+//! be new while fewer than eight have been. As long as there have been new kinds
 //! lately that holds for each iteration until its allocations have told which one it is: a
 //! beginning that all known kinds share tells nothing. That keeps nobody waiting who is known: the
 //! banker's test grants a known iteration what leaves it able to finish, and a new one what leaves
@@ -261,7 +262,7 @@ impl Predictor {
         (tells_nothing && self.is_new_usual()).then(|| self.new_kind())
     }
 
-    /// What an iteration of a new kind may need at most, if anything is known of that.
+    /// What the next iteration may need, which may be of a new kind, if anything is known of that.
     fn new_kind(&self) -> Option<u32> {
         self.novelty.next().max(self.declared)
     }
@@ -287,7 +288,7 @@ impl Predictor {
     /// What is expected of an iteration that is like none before.
     fn unlike_any(&self) -> Option<Expected> {
         let usual = self.usual.clone()?;
-        let height = self.new_kind();
+        let height = self.novelty.new_for_sure().max(self.declared);
         let known = height.is_some();
         Some(Expected {
             wave: usual.wave,

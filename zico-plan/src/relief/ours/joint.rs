@@ -8,46 +8,24 @@ use crate::relief::random::Random;
 use crate::relief::swap::{self, Gap, Move};
 use crate::relief::{Found, Graph, Link, Recompute, Relief, Step, Terms, sequence, simulate};
 
-/// Plans what moves and what runs again so that an iteration fits in a budget in as little time as
-/// can be, without loss: [`joint_within`] of the budget.
-#[must_use]
-pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
-    joint_within(graph, link, Terms { budget, lossy: false }, work)
-}
-
-/// Plans what moves, what is encoded and what runs again so that an iteration fits in a budget in
-/// as little time as can be. `None` where nothing that it tries fits.
-///
-/// Transfers that end before anything waits for them cost nothing, so the link is filled with those
-/// first that free most in places over the budget: by place and byte, or by what the bytes would
-/// take to be made again. What is left over the budget is for
-/// [`Recompute`](crate::relief::Recompute). Where operations run again, there is more time for
-/// transfers: then both are planned once more on the longer timeline. Where none of that fits, all
-/// that can move does as soon as it is not in use. Encodings are tried beside that, those first
-/// that free most for their time; transfers that something waits for; and the plans of quick
-/// strategies of others, as they are and with their transfers alone. From the best of all that, by
-/// the simulator, a local search changes the choice of one gap or of a few at a time, each time with
-/// recomputation planned anew for what is left over the budget. Deterministic.
-///
-/// The first plans take what they take; `work` is for each of the first plannings of recomputation,
-/// and four times as much for the local search.
-#[must_use]
-pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Option<Found> {
+/// Plans by all that is here, and from what others have found. What each step is for is said at
+/// [`joint_within`](crate::relief::joint_within()).
+pub(in crate::relief) fn plan(
+    graph: &Graph,
+    link: &Link,
+    terms: Terms,
+    work: u64,
+    others: &mut dyn Iterator<Item = Found>,
+) -> Option<Found> {
     let mut planner = Joint::new(graph, link, terms);
     planner.begin(work);
     planner.wait_for_all();
     planner.encode(work);
     planner.wait(work);
-    planner.others(work);
+    planner.others(others);
     planner.improve(work.saturating_mul(4));
     let spent = planner.spent;
-    let found = planner.best.map(|best| Found { work: spent, ..best.found });
-    if !terms.lossy {
-        return found;
-    }
-    // What may be lossy is never slower than what may not.
-    let exact = joint_within(graph, link, Terms { lossy: false, ..terms }, work);
-    found.into_iter().chain(exact).min_by_key(|found| found.nanos)
+    planner.best.map(|best| Found { work: spent, ..best.found })
 }
 
 /// A first plan of recomputation may always take so much work: some milliseconds.

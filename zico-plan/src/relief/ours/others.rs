@@ -3,31 +3,15 @@
 use alloc::vec::Vec;
 
 use super::joint::{Best, Choice, Joint};
-use crate::relief::{Found, Step, Strategy, swap};
-
-/// Those that take a small part of our own time. Other planners than these are taken up by what
-/// they do, as DTR's runs are where no others fit.
-const QUICK: [Strategy; 8] = [
-    Strategy::AutoSwapDoa,
-    Strategy::AutoSwapAoa,
-    Strategy::AutoSwapWdoa,
-    Strategy::AutoSwap,
-    Strategy::VdnnAll,
-    Strategy::VdnnConv,
-    Strategy::Capuchin,
-    Strategy::SwapAdvisor,
-];
+use crate::relief::{Found, Step, swap};
 
 impl Joint<'_> {
-    /// What quick planners come to: as it is, and with the same transfers and recomputation planned
-    /// by us.
-    pub(super) fn others(&mut self, work: u64) {
-        for strategy in QUICK {
-            if self.is_least() {
-                return;
-            }
-            let plan = strategy.plan(self.graph, self.link, self.terms.budget, work);
-            let Some(found) = plan else { continue };
+    /// What other planners come to: as it is, and with the same transfers and recomputation planned
+    /// by us. None is asked where nothing can be better any more.
+    pub(super) fn others(&mut self, others: &mut dyn Iterator<Item = Found>) {
+        while !self.is_least()
+            && let Some(found) = others.next()
+        {
             let choices = self.choices_in(&found);
             let times = self.times();
             self.evaluate(&choices, &times, 0);

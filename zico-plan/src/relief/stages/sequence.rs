@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
+use crate::relief::problem::Problem;
 use crate::relief::swap::{Move, Way};
 use crate::relief::timeline::Timeline;
-use crate::relief::{Graph, Link, Relief, Step};
+use crate::relief::{Graph, Link, Step};
 
 /// The runs of a timeline in order, and the moves between them: each comes back before what runs
 /// again in a stage, and leaves after the operation that used it.
@@ -45,8 +46,8 @@ pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<S
 
 /// The schedule with these moves in which nothing runs again.
 pub(in crate::relief) fn without_recomputation(graph: &Graph, moves: &[Move]) -> Vec<Step> {
-    let relief = Relief::new(graph);
-    with_drops(graph, &steps(&Timeline::new(&relief.problem, u64::MAX), moves))
+    let problem = Problem::new(graph, &[]);
+    with_drops(graph, &steps(&Timeline::new(&problem, u64::MAX), moves))
 }
 
 /// The same steps where what comes back does so earlier, as far as there is room in the order of
@@ -121,11 +122,13 @@ fn held(graph: &Graph, steps: &[Step]) -> Vec<u64> {
                 now += fresh.map(|one| bytes(one.0)).sum::<u64>();
             }
             Step::In(storage) => now += bytes(storage),
-            Step::Out(storage) => now -= bytes(storage),
-            Step::Drop(storage) if is_encoded[storage as usize] => now -= encoded(storage),
-            Step::Drop(storage) => now -= bytes(storage),
-            Step::Encode(storage) => now = now + encoded(storage) - bytes(storage),
-            Step::Decode(storage) => now = now + bytes(storage) - encoded(storage),
+            Step::Out(storage) => now = now.saturating_sub(bytes(storage)),
+            Step::Drop(storage) if is_encoded[storage as usize] => {
+                now = now.saturating_sub(encoded(storage));
+            }
+            Step::Drop(storage) => now = now.saturating_sub(bytes(storage)),
+            Step::Encode(storage) => now = (now + encoded(storage)).saturating_sub(bytes(storage)),
+            Step::Decode(storage) => now = (now + bytes(storage)).saturating_sub(encoded(storage)),
         }
         match step {
             Step::Encode(storage) => is_encoded[storage as usize] = true,

@@ -4,8 +4,7 @@
 pub(in crate::relief) mod autoswap;
 mod capuchin;
 pub(in crate::relief) mod checkmate;
-pub(in crate::relief) mod dtr;
-mod echo;
+pub(in crate::relief) mod echo;
 mod gist;
 mod griewank;
 mod knapsack;
@@ -16,18 +15,18 @@ mod segments;
 mod superneurons;
 mod swapadvisor;
 mod vdnn;
+mod zico;
 
 use alloc::vec::Vec;
 
 use autoswap::Score;
-use dtr::Heuristic;
 use segments::Rule;
 
 pub use gist::Gist;
+pub use zico::{joint, joint_within};
 
-use crate::relief::{
-    Found, Graph, Link, Relief, Step, Terms, joint_within, sequence, simulate, timeline,
-};
+use crate::relief::dtr::{self, Heuristic};
+use crate::relief::{Found, Graph, Link, Relief, Step, Terms, sequence, simulate, timeline};
 
 /// A way to fit below what an iteration keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
