@@ -102,6 +102,23 @@ fn a_new_length_is_none_that_could_not_be_foreseen() {
     }
 }
 
+/// The same job twice, of any length: few iterations tell little of the next one, and a first
+/// allocation that all share tells nothing.
+#[test]
+fn the_first_few_lengths_tell_little() {
+    let recorded = bundled::open("whisper-tiny").unwrap();
+    for seed in [210, 240, 260] {
+        let traces = [seed, seed + 1].map(|seed| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let shares: Vec<f64> = (0..400).map(|_| 0.6 + 0.4 * random.f64()).collect();
+            varied(&recorded, &shares).unwrap()
+        });
+        for f in [0.25, 0.1] {
+            all_finish(&together(&traces, f, 0.05));
+        }
+    }
+}
+
 #[test]
 fn a_peak_that_grows_by_a_third_in_mid_run() {
     for name in ["mobilenet_v2", "gnmt"] {
