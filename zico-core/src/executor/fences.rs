@@ -62,7 +62,7 @@ impl<D: Device> Shared<D> {
         }
         let closed = self.quietly(|ledger| ledger.close_batch(job)).flatten();
         let Some(batch) = closed else { return Ok(()) };
-        match event.map_or_else(|| self.record(job), |event| Ok(Some(event))) {
+        match self.recorded(job, event) {
             Ok(event) => {
                 if let Some(event) = event {
                     self.handles.lock().put_event(job, batch.number, event);
@@ -86,7 +86,7 @@ impl<D: Device> Shared<D> {
         event: Option<D::Event>,
     ) -> Result<(), D::Error> {
         let Some(batch) = remote.close(job) else { return Ok(()) };
-        match event.map_or_else(|| self.record(job), |event| Ok(Some(event))) {
+        match self.recorded(job, event) {
             Ok(Some(event)) => self.handles.lock().put_event(job, batch, event),
             Ok(None) => {}
             Err(error) => {
@@ -97,8 +97,11 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// An event after all work that uses what a job has given up so far.
-    fn record(&self, job: JobKey) -> Result<Option<D::Event>, D::Error> {
+    /// An event after all work that uses what a job has given up so far: this one, if there is one.
+    fn recorded(&self, job: JobKey, event: Option<D::Event>) -> Result<Option<D::Event>, D::Error> {
+        if event.is_some() {
+            return Ok(event);
+        }
         let streams = self.handles.lock().streams(job);
         let Some((stream, joins)) = streams else { return Ok(None) };
         for other in joins {

@@ -8,12 +8,12 @@
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
 //! is added to the largest, eight times over ([`Novelty`]). While there are fewer than three to
-//! tell from, and these differ, the next one may need whatever there is; so may one that is known to
-//! be new while fewer than eight have been. As long as there have been new kinds
-//! lately that holds for each iteration until its allocations have told which one it is: a
-//! beginning that all known kinds share tells nothing. That keeps nobody waiting who is known: the
-//! banker's test grants a known iteration what leaves it able to finish, and a new one what leaves
-//! all known ones able to.
+//! tell from, and these differ, the next one may need whatever there is; so may one that is known
+//! to be new while fewer than eight have been. As long as there have been new kinds lately that
+//! holds for each iteration until its allocations have told which one it is: a beginning that all
+//! known kinds share tells nothing. That keeps nobody waiting who is known: the banker's test
+//! grants a known iteration what leaves it able to finish, and a new one what leaves all known
+//! ones able to.
 
 mod expected;
 mod replan;

@@ -4,7 +4,7 @@
 pub(in crate::relief) mod autoswap;
 mod capuchin;
 pub(in crate::relief) mod checkmate;
-pub(in crate::relief) mod echo;
+mod echo;
 mod gist;
 mod griewank;
 mod knapsack;

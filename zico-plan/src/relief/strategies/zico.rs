@@ -35,8 +35,8 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
 /// that can move does as soon as it is not in use. Encodings are tried beside that, those first
 /// that free most for their time; transfers that something waits for; and the plans of quick
 /// strategies of others, as they are and with their transfers alone. From the best of all that, by
-/// the simulator, a local search changes the choice of one gap or of a few at a time, each time with
-/// recomputation planned anew for what is left over the budget. Deterministic.
+/// the simulator, a local search changes the choice of one gap or of a few at a time, each time
+/// with recomputation planned anew for what is left over the budget. Deterministic.
 ///
 /// The first plans take what they take; `work` is for each of the first plannings of recomputation,
 /// and four times as much for the local search.
