@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use crate::learn::profile::Profile;
 use crate::types::tuning::{
-    NOVELTY_CLAIMS, NOVELTY_FACTOR, NOVELTY_FEWEST, NOVELTY_KINDS, NOVELTY_PART,
+    NOVELTY_CLAIMS, NOVELTY_DRAWS, NOVELTY_FACTOR, NOVELTY_FEWEST, NOVELTY_KINDS, NOVELTY_PART,
 };
 use crate::types::units::Progress;
 
@@ -60,24 +60,47 @@ impl Expected {
 pub(super) struct Novelty {
     claims: [u32; NOVELTY_CLAIMS],
     count: usize,
-    /// That of the job's first iteration, where its blocks' lifetimes were told. It is of no kind.
+    /// The largest that is of no kind: that of the job's first iteration, where its blocks'
+    /// lifetimes were told, or of those in which lifetimes were being learned.
     first: u32,
     /// How many iterations have been of a kind that was known.
     repeats: usize,
+    /// The largest claim of all, until so many have been new after it.
+    record: u32,
+    new_since: usize,
+    /// How many iterations have not exceeded it since.
+    within: usize,
 }
 
 impl Novelty {
+    /// Of a job of which so much is known only, from iterations that tell nothing of new ones.
+    pub(super) fn since(highest: u32) -> Self {
+        Self { first: highest, record: highest, ..Self::default() }
+    }
+
     pub(super) fn note(&mut self, claim: u32) {
         self.claims[self.count % NOVELTY_CLAIMS] = claim;
         self.count += 1;
+        if claim > self.record {
+            (self.record, self.new_since, self.within) = (claim, 0, 0);
+            return;
+        }
+        self.new_since += 1;
+        self.within += 1;
+        if self.new_since > NOVELTY_DRAWS {
+            self.record = self.claims.into_iter().fold(0, u32::max);
+            (self.new_since, self.within) = (NOVELTY_CLAIMS, NOVELTY_CLAIMS);
+        }
     }
 
     pub(super) fn note_repeat(&mut self) {
         self.repeats = self.repeats.saturating_add(1);
+        self.within = self.within.saturating_add(1);
     }
 
     pub(super) fn note_first(&mut self, claim: u32) {
         self.first = claim;
+        self.record = self.record.max(claim);
     }
 
     fn known(&self) -> impl Iterator<Item = u32> + '_ {
@@ -86,14 +109,15 @@ impl Novelty {
     }
 
     /// The highest of all that is known.
-    pub(super) fn highest(&self) -> u32 {
-        self.known().max().unwrap_or(0)
+    pub(super) const fn highest(&self) -> u32 {
+        self.record
     }
 
     /// What the next iteration may need, which may be new. None if there are too few to tell.
     pub(super) fn next(&self) -> Option<u32> {
-        let count = self.known().count().saturating_add(self.repeats).min(NOVELTY_CLAIMS) as u64;
-        let (highest, lowest) = (self.known().max()?, self.known().min()?);
+        let lately = self.known().count().saturating_add(self.repeats).min(NOVELTY_CLAIMS);
+        let count = lately.max(self.within.min(NOVELTY_DRAWS)) as u64;
+        let (highest, lowest) = (self.record, self.known().min()?);
         let range = highest - lowest;
         let differ = range > highest / NOVELTY_PART;
         if count < if differ { NOVELTY_FEWEST } else { 2 } {

@@ -3,7 +3,8 @@
 //! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
 //! iteration of a known kind is expected to do what that kind has done. Before its first allocation
 //! it is expected to do what the last two iterations did, and to need no more than the largest of
-//! all; or, as long as there have been new kinds lately, than a new one (if lifetimes are told).
+//! all; or, as long as there have been new kinds lately, than a new one. Where lifetimes are learned
+//! kinds differ by what has been learned in between, so those count as new that come after that.
 //!
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
@@ -210,7 +211,8 @@ impl Predictor {
             return None;
         }
         self.marks.push(mark.hash);
-        let (alike, new) = (self.alike(), self.may_still_be_new());
+        let alike = self.alike();
+        let new = self.may_still_be_new(alike);
         if self.alike.replace((alike, new)) == Some((alike, new)) {
             return None;
         }
@@ -253,13 +255,27 @@ impl Predictor {
     }
 
     /// What a new kind may need, if the running iteration may be of one although it has begun as
-    /// others have: there have been new ones lately, all that are known have begun so too, and it
-    /// has passed all marks of none.
-    fn may_still_be_new(&self) -> Option<Option<u32>> {
-        let tells_nothing = self.kinds.iter().all(|record| {
-            record.marks.starts_with(&self.marks) && record.marks.len() > self.marks.len()
-        });
-        (tells_nothing && self.is_new_usual()).then(|| self.new_kind())
+    /// others have: there have been new ones lately, so many allocations do not tell those apart that
+    /// are known, and it has passed all marks of none.
+    fn may_still_be_new(&self, alike: u32) -> Option<Option<u32>> {
+        let is_whole = |record: &Record| record.marks.len() == self.marks.len();
+        let is_like_one = self.those(alike).any(is_whole);
+        (self.is_new_usual() && !is_like_one && !self.tells_kinds_apart()).then(|| self.new_kind())
+    }
+
+    /// Whether there are several known kinds, of which no two have begun with the same allocations,
+    /// as many as the running iteration has made. O(kinds^2).
+    fn tells_kinds_apart(&self) -> bool {
+        let Some(last) = self.marks.len().checked_sub(1) else { return false };
+        if self.kinds.iter().len() < 2 {
+            return false;
+        }
+        let mark = |record: &Record| record.marks.get(last).copied();
+        let mut before = self.kinds.iter().enumerate();
+        before.all(|(at, one)| {
+            let later = self.kinds.iter().skip(at + 1);
+            mark(one).is_none_or(|one| later.filter_map(mark).all(|other| other != one))
+        })
     }
 
     /// What the next iteration may need, which may be of a new kind, if anything is known of that.
@@ -267,16 +283,20 @@ impl Predictor {
         self.novelty.next().max(self.declared)
     }
 
-    /// Whether there have been new kinds lately. Where lifetimes are learned kinds differ by what has
-    /// been learned in between.
+    /// Whether there have been new kinds lately.
     fn is_new_usual(&self) -> bool {
-        self.lately_new.most() > 0 && !self.steadiness.is_learned()
+        self.lately_new.most() > 0
+    }
+
+    /// Those kinds of which the bit is set.
+    fn those(&self, bits: u32) -> impl Iterator<Item = &Record> {
+        let kinds = (0..).zip(self.kinds.iter());
+        kinds.filter(move |(which, _)| bits >> which & 1 != 0).map(|(_, record)| record)
     }
 
     /// What is expected of an iteration that is like one of these: the most of all.
     fn most_of(&self, alike: u32) -> Option<Expected> {
-        let kinds = (0..).zip(self.kinds.iter()).filter(|(which, _)| alike >> which & 1 != 0);
-        let mut alike = kinds.map(|(_, record)| &record.expected);
+        let mut alike = self.those(alike).map(|record| &record.expected);
         let first = alike.next()?.clone();
         Some(alike.fold(first, |sum, next| Expected {
             settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
@@ -321,6 +341,10 @@ impl Predictor {
             self.novelty.note_first(newest.claim().value());
         }
         let alike = is_alike.then(|| self.file(&newest, signature, footprint));
+        if self.steadiness.is_learning() {
+            self.novelty = Novelty::since(self.novelty.highest());
+            self.lately_new = Recent::default();
+        }
         let last = self.last.replace(newest.clone());
         let mut usual = match (alike, last) {
             // The same kind twice in a row: that has both in it.
