@@ -11,6 +11,11 @@ use zico_mock::trace::Trace;
 const ITERATIONS: u64 = 12;
 
 fn together(traces: &[Trace; 2], f: f64, jitter: f64) -> Outcome {
+    together_if(traces, f, jitter, false)
+}
+
+/// How long blocks live is learned, as of PyTorch's, or told.
+fn together_if(traces: &[Trace; 2], f: f64, jitter: f64, learned: bool) -> Outcome {
     let machine = Machine { jitter, ..Machine::default() };
     let jobs: Vec<&Trace> = traces.iter().collect();
     // The one that is done first goes on until the other is, and comes to lengths that it has not
@@ -19,6 +24,7 @@ fn together(traces: &[Trace; 2], f: f64, jitter: f64) -> Outcome {
     let config = ReplayConfig {
         region: Some(needs.region),
         iterations: ITERATIONS,
+        learned,
         jobs: vec![JobConfig::default(); 2],
         machine,
         ..ReplayConfig::new(needs.budget_at(f))
@@ -106,17 +112,32 @@ fn a_new_length_is_none_that_could_not_be_foreseen() {
 /// allocation that all share tells nothing.
 #[test]
 fn the_first_few_lengths_tell_little() {
-    let recorded = bundled::open("whisper-tiny").unwrap();
     for seed in [210, 240, 260] {
-        let traces = [seed, seed + 1].map(|seed| {
-            let mut random = fastrand::Rng::with_seed(seed);
-            let shares: Vec<f64> = (0..400).map(|_| 0.6 + 0.4 * random.f64()).collect();
-            varied(&recorded, &shares).unwrap()
-        });
+        let traces = twice("whisper-tiny", seed);
         for f in [0.25, 0.1] {
             all_finish(&together(&traces, f, 0.05));
         }
     }
+}
+
+/// Where lifetimes are learned too, once they are.
+#[test]
+fn lengths_are_new_where_lifetimes_are_learned() {
+    for seed in [310, 330] {
+        let traces = twice("whisper-tiny", seed);
+        for f in [0.25, 0.1] {
+            all_finish(&together_if(&traces, f, 0.05, true));
+        }
+    }
+}
+
+fn twice(name: &str, seed: u64) -> [Trace; 2] {
+    let recorded = bundled::open(name).unwrap();
+    [seed, seed + 1].map(|seed| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let shares: Vec<f64> = (0..400).map(|_| 0.6 + 0.4 * random.f64()).collect();
+        varied(&recorded, &shares).unwrap()
+    })
 }
 
 #[test]
