@@ -39,7 +39,7 @@ fn request(rng: &mut Rng) -> Request {
         }
         1 => Request::Begin(rng.bool().then(|| rng.u64(..3))),
         2 => Request::Withdraw,
-        3 => Request::End(seen(rng)),
+        3 => Request::End { seen: seen(rng), is_followed: rng.bool() },
         4 => Request::Recognise { power: rng.u32(..34), hash: rng.u64(..3) },
         5 => Request::Lose,
         6 => Request::Reached,

@@ -6,7 +6,8 @@ use zico_core::{
     Activity, AllocError, AutoJob, Begin, BeginError, Block, Bytes, Device, Job, Lifetime,
     NotRunning, Pool, PoolConfig, Request, Resume, Ticks,
 };
-use zico_mock::{MockConfig, MockDevice};
+use zico_mock::policy::Exclusive;
+use zico_mock::{MockBroker, MockConfig, MockDevice};
 
 const REGION: Bytes = Bytes::mib(2);
 
@@ -152,4 +153,56 @@ fn phases_end_so() {
     let job = job.into_job();
     assert_eq!(activity(&pool, &job), Activity::Idle);
     assert!(matches!(job.alloc(Request::learned(regions(99))), Err(AllocError::OutOfMemory(_))));
+}
+
+/// Two jobs of which one has iterations of 5 ms and the other one of 20 go on in turn, each ending
+/// an iteration as the next one begins. How long each has run.
+fn shares(device: &MockDevice, jobs: [&Job<MockDevice>; 2], hear: impl Fn()) -> [u64; 2] {
+    let lengths = [5, 20].map(Ticks::millis);
+    let mut had = [Ticks::ZERO; 2];
+    assert_eq!(jobs[0].begin(None), Ok(Begin::Started));
+    assert!(matches!(jobs[1].begin(None), Ok(Begin::Wait(_))));
+    let mut runs = 0;
+    for _ in 0..120 {
+        let job = jobs[runs];
+        let block = alloc(job, 6);
+        device.advance_to(device.now().saturating_add(lengths[runs]));
+        had[runs] = had[runs].saturating_add(lengths[runs]);
+        end(job, true);
+        job.free(block).unwrap();
+        hear();
+        if job.begin(None) != Ok(Begin::Started) {
+            runs = 1 - runs;
+            device.run_until_idle();
+            hear();
+            assert_eq!(jobs[runs].begin(None), Ok(Begin::Started));
+        }
+    }
+    assert_eq!(device.violations(), []);
+    had.map(Ticks::value)
+}
+
+/// One for one the job with the short iterations would have a fifth of the time.
+#[test]
+fn jobs_that_do_not_fit_beside_each_other_share_the_time() {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let config = || PoolConfig::new(regions(9)).region_size(REGION).policy(Box::new(Exclusive));
+    let pool = Pool::new(device.clone(), config()).unwrap();
+    let jobs = ["one", "other"].map(|name| pool.join(name, device.add_stream()).unwrap());
+    let [one, other] = shares(&device, [&jobs[0], &jobs[1]], || {
+        pool.poll().unwrap();
+    });
+    assert!(one * 10 > other * 9 && other * 10 > one * 9, "{one} {other}");
+
+    let broker = MockBroker::new(device.clone(), config()).unwrap();
+    let clients = [(); 2].map(|()| broker.connect().unwrap());
+    let jobs = [&clients[0], &clients[1]]
+        .map(|client| client.pool().join("job", device.add_stream()).unwrap());
+    let [one, other] = shares(&device, [&jobs[0], &jobs[1]], || {
+        for client in &clients {
+            client.serve();
+            client.pool().poll().unwrap();
+        }
+    });
+    assert!(one * 10 > other * 9 && other * 10 > one * 9, "apart: {one} {other}");
 }

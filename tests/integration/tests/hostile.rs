@@ -285,7 +285,10 @@ fn requests_that_no_correct_client_makes_end_the_connection() {
     let (other, others) = Raw::joined(&serving.socket());
     assert!(raw.cut_off_after(others, Request::Begin(None)), "another client's job");
     assert!(
-        other.cut_off_after(job, Request::End(zico_core::broker::Seen::default())),
+        other.cut_off_after(
+            job,
+            Request::End { seen: zico_core::broker::Seen::default(), is_followed: false }
+        ),
         "a gone one"
     );
     // A place of the page that there is not, or that is taken.

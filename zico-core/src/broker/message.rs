@@ -35,7 +35,12 @@ pub enum Request {
     /// The job does not want to start any more.
     Withdraw,
     /// The iteration has ended: [`Reply::Ended`].
-    End(Seen),
+    End {
+        /// What it has been.
+        seen: Seen,
+        /// It has ended because the next one is about to begin.
+        is_followed: bool,
+    },
     /// The running iteration has made 2^`power` allocations.
     Recognise {
         /// The power of two.

@@ -147,7 +147,9 @@ impl<S: Store> Broker<S> {
                 Reply::Begun(begun, ledger.claim(job))
             }
             Request::Offer(offered) => Reply::Whether(self.offer(client, job, &offered)?),
-            Request::End(seen) => Reply::Ended(ledger.end(job, now, signature(seen))),
+            Request::End { seen, is_followed } => {
+                Reply::Ended(ledger.end(job, now, signature(seen), is_followed))
+            }
             Request::Replan { shape: told, seen, regions: pages, within, starts } => {
                 let kind = Kind { told, signature: signature(seen) };
                 Reply::Whether(ledger.replan(job, &Peak { kind, pages, within, starts }))

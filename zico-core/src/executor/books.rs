@@ -157,16 +157,21 @@ impl<D: Device> Shared<D> {
     }
 
     /// An iteration ends. Those who wait are woken when all that it leaves has been given back.
-    pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
+    pub(crate) fn end(
+        &self,
+        job: JobKey,
+        signature: Signature,
+        is_followed: bool,
+    ) -> Result<(), NotRunning> {
         let now = self.device.now();
         match &self.books {
             Books::Own(ledger) => {
                 let mut ledger = ledger.lock();
-                ledger.end(job, now, signature)?;
+                ledger.end(job, now, signature, is_followed)?;
                 ledger.take_wake();
                 Ok(())
             }
-            Books::Remote(remote) => remote.end(job, signature),
+            Books::Remote(remote) => remote.end(job, signature, is_followed),
         }
     }
 

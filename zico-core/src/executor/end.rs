@@ -14,18 +14,20 @@ use crate::types::units::Ticks;
 use crate::types::zone::Zone;
 
 impl<D: Device> Shared<D> {
-    /// Ends a job's iteration: gives back what only that has used, and plans those that come.
+    /// Ends a job's iteration: gives back what only that has used, and plans those that come. The
+    /// next one may be about to begin.
     pub(crate) fn end_iteration(
         &self,
         job: JobKey,
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
+        is_followed: bool,
     ) -> Result<(), NotRunning> {
         self.unpark(job, stream, heap, true);
         // A failure leaves the batch open; the next poll fences it.
         let _ = self.fence(job);
         let signature = heap.lock().signature;
-        let ended = self.end(job, signature);
+        let ended = self.end(job, signature, is_followed);
         let mut locked = heap.lock();
         locked.ending = Ending::No;
         if ended.is_err() {
@@ -54,18 +56,19 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Ends the iteration that is over when the next one begins, if there is one. Not while another
-    /// thread is at it.
+    /// Ends the iteration that is over when the next one begins, if there is one, since that is
+    /// about to begin or for another reason. Not while another thread is at it.
     pub(crate) fn end_if_over(
         &self,
         job: JobKey,
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
+        is_followed: bool,
     ) -> bool {
         let ending = heap.lock().ending.take();
         if matches!(ending, Ending::WithNext { .. }) {
             // It fails only if the job has left.
-            let _ = self.end_iteration(job, stream, heap);
+            let _ = self.end_iteration(job, stream, heap, is_followed);
         }
         ending != Ending::Now
     }
@@ -76,7 +79,7 @@ impl<D: Device> Shared<D> {
         let (now, patience) = (self.device.now(), self.patience());
         for (job, stream, heap) in heaps {
             if heap.lock().is_overdue(now, patience) {
-                self.end_if_over(job, stream, &heap);
+                self.end_if_over(job, stream, &heap, false);
             }
         }
     }

@@ -80,7 +80,7 @@ impl<D: Device> Job<D> {
     }
 
     fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
-        if !self.shared.end_if_over(self.key, self.stream, &self.heap) {
+        if !self.shared.end_if_over(self.key, self.stream, &self.heap, true) {
             // Another thread ends the last one: those who wait are told when it has.
             return Ok(Begin::Wait(None));
         }
@@ -151,7 +151,7 @@ impl<D: Device> Job<D> {
     /// # Errors
     /// If no iteration has begun.
     pub fn end(&self) -> Result<(), NotRunning> {
-        self.shared.end_iteration(self.key, self.stream, &self.heap)
+        self.shared.end_iteration(self.key, self.stream, &self.heap, false)
     }
 
     /// The iteration is over when the next one [begins](Self::begin): what is freed until then is

@@ -113,7 +113,7 @@ impl<D: Device> Job<D> {
     }
 
     fn suspend_chosen(&self, choices: &Choices) -> Result<Bytes, SuspendError<D::Error>> {
-        if !self.shared.end_if_over(self.key, self.stream, &self.heap) {
+        if !self.shared.end_if_over(self.key, self.stream, &self.heap, false) {
             return Err(SuspendError::Busy);
         }
         // What other streams have passed is not taken anywhere.

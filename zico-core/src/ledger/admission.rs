@@ -33,7 +33,8 @@ impl Ledger {
         let mut anew = true;
         loop {
             self.making_way = self.makes_way();
-            if self.making_way || queue.waiters.is_empty() {
+            let is_kept = self.accounts.values().any(Account::is_about_to_begin);
+            if self.making_way || is_kept || queue.waiters.is_empty() {
                 break;
             }
             let Some(place) = queue.choose(&mut *self.policy, budget, anew) else { break };

@@ -7,6 +7,11 @@
 //! is *overdue*: one that waits to start goes before all that are not, in the order of asking; for
 //! one that waits for memory nothing begins until it goes on.
 //!
+//! In time as well: a job whose iteration ends because its next one begins has just run, and those
+//! that wait go first, unless each of them has had more time by an iteration of that job: then it
+//! goes on ([`goes_on`]). Else short iterations and long ones that never fit beside each other would
+//! take turns one for one, and the job with the short ones would have next to nothing.
+//!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.
 //! Then it waits for those that run, and for nothing that starts later (I5).
@@ -14,6 +19,7 @@
 use core::cmp::Ordering;
 
 use crate::types::tuning::MOST_BYPASSES;
+use crate::types::units::Ticks;
 
 /// By how many one that waits has been passed over, since it has waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +41,12 @@ impl Bypasses {
         let overdue = (self.is_overdue(), other.is_overdue());
         (overdue != (false, false)).then(|| overdue.1.cmp(&overdue.0))
     }
+}
+
+/// Whether a job that has had so much time may have another iteration of such a length before one
+/// that waits: it has had no more than that even then.
+pub(super) fn goes_on(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
+    served.saturating_add(length) <= waiting
 }
 
 #[cfg(test)]

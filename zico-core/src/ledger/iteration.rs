@@ -2,7 +2,7 @@
 
 use super::Ledger;
 use super::account::Account;
-use super::fairness::Bypasses;
+use super::fairness::{Bypasses, goes_on};
 use super::run::Phase;
 use crate::learn::predictor::{Peak, Predictor, Rollback};
 use crate::learn::signature::{Mark, Signature};
@@ -45,8 +45,12 @@ impl Ledger {
                 }
             }
             Some(Phase::Idle) => {
-                self.check_fits(job)?;
+                if let Err(never) = self.check_fits(job) {
+                    self.no_longer_goes_on(job);
+                    return Err(never);
+                }
                 if let Some(rest) = self.has_to_rest(job, now) {
+                    self.no_longer_goes_on(job);
                     return Ok(Begin::Wait(Some(rest).filter(|&rest| rest < Ticks::MAX)));
                 }
                 self.set_phase(job, Phase::Waiting(None));
@@ -74,21 +78,51 @@ impl Ledger {
         Ok(Begin::Started)
     }
 
-    /// A job's iteration ends, and others may start.
+    /// A job's iteration ends, and others may start: but not before the next one of this job, if it
+    /// ends because that is about to begin, and the others have had more time.
     pub(crate) fn end(
         &mut self,
         job: JobKey,
         now: Ticks,
         signature: Signature,
+        is_followed: bool,
     ) -> Result<(), NotRunning> {
         if !self.accounts.get_mut(&job).is_some_and(|account| account.end(now, signature)) {
             return Err(NotRunning);
         }
         self.now = now;
+        let goes_on = is_followed && self.goes_on_first(job);
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.goes_on = goes_on;
+        }
         self.notify();
         self.tighten();
         self.admit();
         Ok(())
+    }
+
+    /// Whether all that wait have had more time than a job, by an iteration of it, and none has been
+    /// passed over too often or has a higher priority.
+    fn goes_on_first(&self, job: JobKey) -> bool {
+        let Some(own) = self.accounts.get(&job) else { return false };
+        let length = own.predictor.profile().map_or(Ticks::MAX, |profile| profile.length());
+        let mut waiting = self.waiting.iter().filter_map(|key| self.accounts.get(key)).peekable();
+        waiting.peek().is_some()
+            && !own.is_called()
+            && waiting.all(|other| {
+                let is_first = other.bypassed.is_overdue()
+                    || other.away.is_absent()
+                    || other.terms.priority > own.terms.priority;
+                !is_first && goes_on(own.served, length, other.served)
+            })
+    }
+
+    /// A job does not begin the next iteration after all.
+    fn no_longer_goes_on(&mut self, job: JobKey) {
+        let account = self.accounts.get_mut(&job);
+        if account.is_some_and(|account| core::mem::take(&mut account.goes_on)) {
+            self.admit();
+        }
     }
 
     /// Iterations of a job are to be placed as planned, which takes at most so much. Refused while
@@ -150,6 +184,9 @@ impl Ledger {
             account.away.give_up_return();
         });
         self.set_phase(job, Phase::Idle);
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.goes_on = false;
+        }
         self.notify();
         self.tighten();
         self.admit();

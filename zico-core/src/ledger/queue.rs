@@ -25,6 +25,8 @@ pub(super) struct Waiter {
     pub(super) obstacle: Option<Obstacle>,
     /// It waits to come back from the host: no policy has a say in that.
     returns: bool,
+    /// Its last iteration has just ended, and it goes on ([`fairness`](super::fairness)).
+    goes_on: bool,
 }
 
 /// What keeps an iteration from starting.
@@ -60,9 +62,11 @@ impl Queue {
         for (arrival, key) in ledger.waiting.iter().enumerate() {
             let Some(account) = ledger.accounts.get(key) else { continue };
             let (bypassed, returns) = (account.bypassed, account.away.is_absent());
+            let goes_on = account.goes_on;
             if let Ok(job) = self.keys.binary_search(key) {
                 let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
-                self.waiters.push(Waiter { job, arrival, bypassed, verdict, obstacle, returns });
+                let waiter = Waiter { job, arrival, bypassed, verdict, obstacle, returns, goes_on };
+                self.waiters.push(waiter);
             }
         }
     }
@@ -95,14 +99,15 @@ impl Queue {
         })
     }
 
-    /// Whoever has been passed over too often goes first, then the priorities count, then the
-    /// policy, then who has asked first.
+    /// Whoever has been passed over too often goes first, then the priorities count, then who goes
+    /// on, then the policy, then who has asked first.
     fn sort(&mut self, policy: &dyn Policy) {
         let jobs = &self.jobs;
         self.waiters.sort_unstable_by(|one, other| {
             let by_rank = || {
                 let (a, b) = (&jobs[one.job], &jobs[other.job]);
-                b.priority.cmp(&a.priority).then_with(|| policy.order(a, b))
+                let goes_on = other.goes_on.cmp(&one.goes_on);
+                b.priority.cmp(&a.priority).then(goes_on).then_with(|| policy.order(a, b))
             };
             let ranked = one.bypassed.order(other.bypassed).unwrap_or_else(by_rank);
             ranked.then(one.arrival.cmp(&other.arrival))

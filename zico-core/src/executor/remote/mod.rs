@@ -161,13 +161,19 @@ impl<D: Device> Remote<D> {
 
     /// An iteration ends. It does so here whatever the broker says: one that has come in the place
     /// of another may have been told that none runs, while this was on its way.
-    pub(crate) fn end(&self, job: JobKey, signature: Signature) -> Result<(), NotRunning> {
+    pub(crate) fn end(
+        &self,
+        job: JobKey,
+        signature: Signature,
+        is_followed: bool,
+    ) -> Result<(), NotRunning> {
         let was_running = self.change(job, |seat| {
             seat.give_ahead();
             self.tell_given(job, seat);
             core::mem::take(&mut seat.is_running)
         });
-        let ended = self.ask(job, Request::End(seen(signature)));
+        let request = Request::End { seen: seen(signature), is_followed };
+        let ended = self.ask(job, request);
         if was_running == Some(true) || ended == Ok(Reply::Ended(Ok(()))) {
             Ok(())
         } else {

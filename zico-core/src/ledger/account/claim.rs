@@ -171,8 +171,8 @@ impl Account {
         self.is_running() || matches!(self.phase, Phase::Idle) && self.first_wave.is_under_way()
     }
 
-    /// Whether it may go on by itself, and free something: it runs, or is between iterations with
-    /// something that may not persist, and neither waits for memory as things stand nor stands
+    /// Whether it may go on by itself, and free something: it runs or is about to, or is between
+    /// iterations with something that may not persist, and neither waits for memory as things stand nor stands
     /// still for longer than others have patience.
     pub(in crate::ledger) fn may_go_on(&self, epoch: u64) -> bool {
         match self.phase {
@@ -181,6 +181,7 @@ impl Account {
             // What it has is on its way.
             _ if self.away.is_moving() => !self.is_still(),
             Phase::Admitted => true,
+            _ if self.is_about_to_begin() => true,
             Phase::Running(_) => !self.is_denied_at(epoch),
             Phase::Waiting(_) => false,
             Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch) && !self.is_still(),

@@ -81,6 +81,8 @@ pub(crate) struct Account {
     pub(super) bypassed: Bypasses,
     /// How long its iterations have taken, waiting left out.
     pub(super) served: Ticks,
+    /// Its last iteration has ended because the next one begins, which goes before those that wait.
+    pub(super) goes_on: bool,
     /// What its next or running iteration is expected to do.
     pub(super) predictor: Predictor,
     pub(super) iterations: u64,
@@ -131,6 +133,7 @@ impl Account {
             still: false,
             bypassed: Bypasses::default(),
             served: Ticks::ZERO,
+            goes_on: false,
             predictor: Predictor::of(terms.declared),
             iterations: 0,
             shifted: 0,
@@ -251,6 +254,12 @@ impl Account {
         }
     }
 
+    /// Whether nothing starts before its next iteration does, which it is about to begin.
+    pub(super) fn is_about_to_begin(&self) -> bool {
+        let can = matches!(self.phase, Phase::Idle) && self.away.is_empty();
+        self.goes_on && can && !self.gone && !self.is_still()
+    }
+
     /// Whether the device has completed all that the job has ever given up.
     pub(super) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch
@@ -322,6 +331,7 @@ impl Account {
     }
 
     pub(crate) fn begin(&mut self, now: Ticks) {
+        self.goes_on = false;
         self.restart_pace(now);
         self.is_given_way(now);
         self.pulse.restart();

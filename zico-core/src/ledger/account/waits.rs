@@ -31,7 +31,7 @@ impl Account {
         }
         let waited_for = match self.phase {
             _ if self.away.is_moving() => true,
-            Phase::Idle => self.holds_leftovers() || self.first_wave.is_open(),
+            Phase::Idle => self.goes_on || self.holds_leftovers() || self.first_wave.is_open(),
             Phase::Admitted => true,
             Phase::Running(_) => self.stall.is_some_and(|stall| stall.bypassed.is_overdue()),
             Phase::Waiting(_) => false,

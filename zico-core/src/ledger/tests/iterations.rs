@@ -13,7 +13,7 @@ fn activity(books: &Books, job: JobKey) -> Activity {
 fn an_iteration_begins_once_and_ends_once() {
     let mut books = Books::new(4);
     let job = books.join("a");
-    assert_eq!(books.ledger.end(job, books.now, Signature::default()), Err(NotRunning));
+    assert_eq!(books.ledger.end(job, books.now, Signature::default(), false), Err(NotRunning));
     books.start(job);
     assert_eq!(books.begin(job), Err(BeginError::AlreadyRunning));
     assert_eq!(activity(&books, job), Activity::Running);

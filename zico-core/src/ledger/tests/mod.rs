@@ -23,6 +23,7 @@ mod adopt;
 mod ahead;
 mod budget;
 mod fences;
+mod going_on;
 mod iterations;
 mod learned;
 mod leases;
@@ -170,8 +171,12 @@ impl Books {
     }
 
     fn end(&mut self, job: JobKey) {
+        self.end_with(job, false);
+    }
+
+    fn end_with(&mut self, job: JobKey, is_followed: bool) {
         self.tick(job);
-        self.ledger.end(job, self.now, Signature::default()).unwrap();
+        self.ledger.end(job, self.now, Signature::default(), is_followed).unwrap();
     }
 
     /// A job runs an iteration that takes so many pages at its peak.

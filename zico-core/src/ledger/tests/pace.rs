@@ -248,7 +248,7 @@ fn operations_in(pace: Pace, each: u32, time: u64) -> u64 {
         }
         // `begin` has made one of them.
         (1..each).for_each(|_| books.tick(job));
-        books.ledger.end(job, books.now, Signature::default()).unwrap();
+        books.ledger.end(job, books.now, Signature::default(), false).unwrap();
         let most = u128::from(books.now.value()) * u128::from(pace.operations());
         let most = most / u128::from(pace.every().value()) + u128::from(pace.most_saved());
         assert!(u128::from(made) <= most, "{made} where {most} may be when one began");

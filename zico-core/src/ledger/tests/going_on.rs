@@ -1,0 +1,137 @@
+//! Jobs whose iterations end as the next ones begin, and that never fit beside each other.
+
+use super::*;
+
+const ARENA: Zone = Zone::Iteration;
+const PAGES: [u64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// One iteration at a time.
+struct Alone;
+
+impl Policy for Alone {
+    fn name(&self) -> &'static str {
+        "alone"
+    }
+
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
+        Verdict::AfterAnEnd
+    }
+}
+
+/// Two jobs of known iterations, of which one runs and the other one waits.
+fn alternating(first: JobConfig, second: JobConfig) -> (Books, [JobKey; 2]) {
+    let mut books = Books::under(10, Alone, HandOver::Fenced);
+    let jobs = [first, second].map(|config| books.try_join(config).unwrap());
+    for job in jobs {
+        (0..3).for_each(|_| books.iterate(job, 8));
+    }
+    books.start(jobs[0]);
+    assert!(waits(&mut books, jobs[1]));
+    (books, jobs)
+}
+
+fn pair() -> (Books, [JobKey; 2]) {
+    alternating(JobConfig::new("one"), JobConfig::new("other"))
+}
+
+fn waits(books: &mut Books, job: JobKey) -> bool {
+    matches!(books.begin(job), Ok(Begin::Wait(_)))
+}
+
+/// The rest of an iteration that takes so long, which ends as the next one begins.
+fn run(books: &mut Books, job: JobKey, length: u64) {
+    books.lease(job, ARENA, &PAGES);
+    books.now = books.now.saturating_add(Ticks::new(length));
+    books.give_for_good(job, ARENA, &PAGES);
+    books.end_with(job, true);
+}
+
+/// The second job has had an iteration of a hundred ticks, and waits; the first one has had one
+/// tenth of that, and is about to go on.
+fn about_to_go_on(first: JobConfig, second: JobConfig) -> (Books, [JobKey; 2]) {
+    let (mut books, [one, other]) = alternating(first, second);
+    run(&mut books, one, 10);
+    assert!(waits(&mut books, one), "the other one has had no more time");
+    books.start(other);
+    run(&mut books, other, 100);
+    assert!(waits(&mut books, other));
+    books.start(one);
+    run(&mut books, one, 10);
+    (books, [one, other])
+}
+
+#[test]
+fn short_iterations_have_as_much_time_as_long_ones() {
+    for lengths in [[10, 40], [40, 10], [30, 30], [7, 90]] {
+        let (mut books, jobs) = pair();
+        let (mut had, mut runs, mut since) = ([0, 0], 0, books.now);
+        for _ in 0..200 {
+            run(&mut books, jobs[runs], lengths[runs]);
+            had[runs] += books.now.saturating_sub(since).value();
+            since = books.now;
+            if waits(&mut books, jobs[runs]) {
+                runs = 1 - runs;
+                books.start(jobs[runs]);
+            }
+        }
+        let most = lengths[0].max(lengths[1]);
+        assert!(had[0].abs_diff(had[1]) <= 2 * most, "{lengths:?} {had:?}");
+    }
+}
+
+#[test]
+fn nothing_starts_before_one_that_goes_on() {
+    let (mut books, [one, other]) = about_to_go_on("one".into(), "other".into());
+    // Who waits for memory is not told that nothing goes on.
+    assert!(!books.ledger.is_stuck());
+    books.ledger.admit();
+    assert!(waits(&mut books, other));
+    books.start(one);
+}
+
+#[test]
+fn one_that_is_passed_over_too_often_goes_first() {
+    let (mut books, [one, other]) = pair();
+    run(&mut books, one, 1);
+    assert!(waits(&mut books, one));
+    books.start(other);
+    run(&mut books, other, 1000);
+    let mut before = 0;
+    while waits(&mut books, other) {
+        books.start(one);
+        run(&mut books, one, 1);
+        before += 1;
+    }
+    assert_eq!(before, 17);
+}
+
+#[test]
+fn who_has_a_higher_priority_goes_first() {
+    let second = JobConfig::new("other").priority(1);
+    let (mut books, [one, other]) = about_to_go_on(JobConfig::new("one"), second);
+    books.start(other);
+    assert!(waits(&mut books, one));
+}
+
+#[test]
+fn one_that_does_not_go_on_keeps_nobody_waiting() {
+    let left = |books: &mut Books, one| assert!(books.ledger.leave(one, books.now));
+    let stands_still = |books: &mut Books, _| {
+        books.woken();
+        books.ledger.look(books.now);
+        assert!(!books.woken());
+        books.now = books.now.saturating_add(Ticks::new(1000));
+        books.ledger.look(books.now);
+        assert!(books.woken());
+    };
+    let withdraws = |books: &mut Books, one| {
+        books.start(one);
+        books.end(one);
+    };
+    for ends in [left, stands_still, withdraws] as [fn(&mut Books, JobKey); 3] {
+        let (mut books, [one, other]) = about_to_go_on("one".into(), "other".into());
+        ends(&mut books, one);
+        books.ledger.admit();
+        books.start(other);
+    }
+}
