@@ -49,7 +49,8 @@ impl Run<'_> {
             Op::Begin => self.begin(who, &job, generation),
             Op::End => {
                 self.may_go(who);
-                let ended = job.end();
+                let is_followed = self.setup.scripts[who].is_followed(self.actors[who].at);
+                let ended = if is_followed { job.end_with_next() } else { job.end() };
                 self.note(|| format!("job {who} ends: {ended:?}"));
                 let actor = &mut self.actors[who];
                 actor.inside = false;

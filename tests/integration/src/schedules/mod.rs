@@ -1,8 +1,8 @@
 //! Liveness: random schedules of jobs with finite programs, under a budget that is known to suffice
 //! or known not to.
 //!
-//! A seed draws two to eight jobs, each with a program (`script`): some mark their iterations, some
-//! have them detected, some have none; blocks are carried from one iteration to the next and freed
+//! A seed draws two to eight jobs, each with a program (`script`): some mark their iterations, whose
+//! ends may be the begins of the next ones, some have them detected, some have none; blocks are carried from one iteration to the next and freed
 //! there before or after their successors are made, by another thread, or never; jobs leave in
 //! mid-iteration, stay and become idle for good, have floors and caps, declare their needs or do
 //! not, give lifetimes or have them learned, are held to a pace, go to the host and come back;

@@ -87,6 +87,8 @@ pub struct Script {
     pub pace: Option<Pace>,
     /// It may be taken to the host between its iterations, after so much time on the device.
     pub slice: Option<Ticks>,
+    /// An iteration that another one follows at once ends as that begins.
+    pub follows: bool,
     /// Of those that wait the higher one goes first.
     pub priority: i32,
     /// What it does.
@@ -145,6 +147,7 @@ impl Script {
             planned: rng.bool(),
             pace: None,
             slice: None,
+            follows: false,
             priority: 0,
             ops,
             ending,
@@ -165,6 +168,17 @@ impl Script {
             self.slice = Some(Ticks::micros(rng.u64(..3000)));
             self.floor = 0;
         }
+    }
+
+    /// A job whose iterations end as the next ones begin, or not.
+    pub(super) fn draw_follows(&mut self, rng: &mut Rng) {
+        self.priority = rng.i32(-2..2).max(0);
+        self.follows = self.marks == Marks::Marked && rng.u8(..4) > 0;
+    }
+
+    /// Whether the iteration that ends at a step ends as the next one begins.
+    pub(super) fn is_followed(&self, at: usize) -> bool {
+        self.follows && self.ops.get(at + 1) == Some(&Op::Begin)
     }
 
     /// On which terms it joins.

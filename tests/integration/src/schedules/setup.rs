@@ -57,6 +57,10 @@ impl Setup {
             let mut rng = Rng::with_seed(!seed);
             scripts.iter_mut().for_each(|script| script.draw_turns(&mut rng));
         }
+        if seed % 5 == 3 {
+            let mut rng = Rng::with_seed(!seed);
+            scripts.iter_mut().for_each(|script| script.draw_follows(&mut rng));
+        }
         let kinds = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_every_peak());
         let kinds: Vec<PolicyKind> = kinds.collect();
         let policy = match rng.u8(..8) {
@@ -154,6 +158,9 @@ impl Setup {
             if script.slice.is_some() {
                 add(&|setup| setup.scripts[job].slice = None);
             }
+            if script.follows {
+                add(&|setup| setup.scripts[job].follows = false);
+            }
             if script.priority != 0 {
                 add(&|setup| setup.scripts[job].priority = 0);
             }
@@ -182,12 +189,12 @@ impl fmt::Display for Setup {
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {
             let Script { marks, declares, floor, capped, planned, ops, ending, .. } = script;
-            let Script { pace, slice, priority, .. } = script;
+            let Script { pace, slice, follows, priority, .. } = script;
             writeln!(
                 f,
                 "job {job}: {marks:?}, {ending:?} in the end, floor {floor}, declares {declares}, \
-                 capped {capped}, planned {planned}, pace {pace:?}, slice {slice:?}, priority \
-                 {priority}; {most:?}"
+                 capped {capped}, planned {planned}, pace {pace:?}, slice {slice:?}, \
+                 follows {follows}, priority {priority}; {most:?}"
             )?;
             for op in ops {
                 write!(f, "  {op}")?;
