@@ -43,6 +43,7 @@ impl Account {
         let since = self.seen.filter(|&(seen, _)| seen == progress).map_or(now, |(_, since)| since);
         self.seen = Some((progress, since));
         let was_still = core::mem::replace(&mut self.still, now.saturating_sub(since) >= patience);
+        self.goes_on &= !self.still;
         let was_open = self.first_wave.is_open();
         if self.away.is_moving() {
             // It can ask again, if it still wants to come back.
