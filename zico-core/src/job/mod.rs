@@ -161,6 +161,10 @@ impl<D: Device> Job<D> {
     /// for that, as PyTorch's optimizers make a step before gradients are freed. What a job holds
     /// between iterations others cannot count on; what one that runs will free they can.
     ///
+    /// The next one goes before the iterations of others that wait, if each of those jobs has had
+    /// more time than this one, by one of its iterations: where they never fit beside each other,
+    /// short ones have as much time as long ones.
+    ///
     /// A job that then does nothing for as long as the pool has
     /// [patience](crate::PoolConfig::patience) has ended it: whoever [looks](crate::Pool::poll)
     /// then does so. So do [`end`](Self::end) and [`suspend`](Self::suspend). O(1), and a fence.

@@ -16,8 +16,8 @@ mod tenant;
 use fastrand::Rng;
 use tenant::{Tenant, free};
 use zico_core::{
-    AllocError, Begin, BeginError, BrokerError, BudgetError, Bytes, Device, JobConfig, JoinError,
-    Lifetime, Passed, PoolConfig, Request, Ticks,
+    AllocError, BrokerError, BudgetError, Bytes, Device, JobConfig, JoinError, Lifetime, Passed,
+    PoolConfig, Request, Ticks,
 };
 use zico_mock::{MockBroker, MockClient, MockConfig, MockDevice, MockStream, Utilisation};
 
@@ -200,11 +200,7 @@ impl World {
                 tenant.suspend(&self.device, &mut self.owners);
             }
             20..60 if tenant.is_away => {}
-            0..20 if !tenant.running => match tenant.job.begin(None) {
-                Ok(Begin::Started) => tenant.runs(&self.device, &mut self.owners),
-                Ok(Begin::Wait(_)) | Err(BeginError::NeverFits { .. } | BeginError::Broker(_)) => {}
-                Err(error) => panic!("{error}"),
-            },
+            0..20 if !tenant.running => tenant.begins(&self.device, &mut self.owners),
             20..28 => {
                 let work = Ticks::micros(self.rng.u64(1..1500));
                 self.device.launch(tenant.stream, work, Utilisation::FULL).unwrap();
@@ -235,8 +231,12 @@ impl World {
                 let block = self.rng.usize(..tenant.blocks.len());
                 free(&self.device, tenant, block);
             }
-            90..97 if tenant.running => {
+            90..94 if tenant.running => {
                 tenant.ends(&self.device);
+                self.handed += 1;
+            }
+            94..97 if tenant.running => {
+                tenant.ends_with_next(&self.device, &mut self.owners);
                 self.handed += 1;
             }
             97..98 => {

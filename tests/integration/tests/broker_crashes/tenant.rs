@@ -1,6 +1,6 @@
 //! A job in the simulation: what it holds, and its ways to the host and back.
 
-use zico_core::{Block, Job, Resume, ResumeError, SuspendError};
+use zico_core::{Begin, BeginError, Block, Job, Resume, ResumeError, SuspendError};
 use zico_mock::{Claim, MockDevice, MockStream};
 use zico_tests::owned::at_random;
 
@@ -37,6 +37,25 @@ impl Tenant {
         }
         self.job.end().unwrap();
         (self.running, self.iterations) = (false, self.iterations + 1);
+    }
+
+    /// Its iteration ends as the next one begins, or as that waits.
+    pub(crate) fn ends_with_next(&mut self, device: &MockDevice, owners: &mut u32) {
+        if self.takes_turns {
+            self.let_go(device);
+        }
+        self.job.end_with_next().unwrap();
+        (self.running, self.iterations) = (false, self.iterations + 1);
+        self.begins(device, owners);
+    }
+
+    /// Asks to begin an iteration.
+    pub(crate) fn begins(&mut self, device: &MockDevice, owners: &mut u32) {
+        match self.job.begin(None) {
+            Ok(Begin::Started) => self.runs(device, owners),
+            Ok(Begin::Wait(_)) | Err(BeginError::NeverFits { .. } | BeginError::Broker(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 
     pub(crate) fn have(&mut self, device: &MockDevice, owners: &mut u32) {
