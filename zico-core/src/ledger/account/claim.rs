@@ -172,8 +172,8 @@ impl Account {
     }
 
     /// Whether it may go on by itself, and free something: it runs or is about to, or is between
-    /// iterations with something that may not persist, and neither waits for memory as things stand nor stands
-    /// still for longer than others have patience.
+    /// iterations with something that may not persist, and neither waits for memory as things stand
+    /// nor stands still for longer than others have patience.
     pub(in crate::ledger) fn may_go_on(&self, epoch: u64) -> bool {
         match self.phase {
             // It is about to give up all of that.
