@@ -44,9 +44,9 @@ impl Bypasses {
 }
 
 /// Whether a job that has had so much time may have another iteration of such a length before one
-/// that waits: it has had no more than that even then.
+/// that waits: it has had less than that, and no more even then.
 pub(super) fn goes_on(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
-    served.saturating_add(length) <= waiting
+    served < waiting && served.saturating_add(length) <= waiting
 }
 
 #[cfg(test)]
@@ -71,5 +71,17 @@ mod tests {
             assert_eq!(passed(one).order(passed(other)), order, "{one} {other}");
         }
         assert!(!passed(15).is_overdue() && passed(16).is_overdue());
+    }
+
+    #[test]
+    fn who_goes_on_has_had_less_time_by_an_iteration() {
+        let goes = |[served, length, waiting]: [u64; 3]| {
+            goes_on(Ticks::new(served), Ticks::new(length), Ticks::new(waiting))
+        };
+        let cases = [[0, 10, 10], [5, 5, 10], [9, 1, 10], [9, 0, 10]];
+        assert!(cases.into_iter().all(goes));
+        // Without a clock nobody has had less.
+        let cases = [[0, 11, 10], [10, 1, 10], [10, 0, 10], [0, 0, 0], [0, u64::MAX, 10]];
+        assert!(!cases.into_iter().any(goes));
     }
 }
