@@ -161,9 +161,8 @@ impl<D: Device> Job<D> {
     /// for that, as PyTorch's optimizers make a step before gradients are freed. What a job holds
     /// between iterations others cannot count on; what one that runs will free they can.
     ///
-    /// The next one goes before the iterations of others that wait, if each of those jobs has had
-    /// more time than this one, by one of its iterations: where they never fit beside each other,
-    /// short ones have as much time as long ones.
+    /// The next one goes before those of others that wait, if each of these jobs has had more time
+    /// by one of its iterations: short ones have as much time as long ones that do not fit beside.
     ///
     /// A job that then does nothing for as long as the pool has
     /// [patience](crate::PoolConfig::patience) has ended it: whoever [looks](crate::Pool::poll)

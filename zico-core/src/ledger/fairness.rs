@@ -9,8 +9,8 @@
 //!
 //! In time as well: a job whose iteration ends because its next one begins has just run, and those
 //! that wait go first, unless each of them has had more time by an iteration of that job: then it
-//! goes on ([`goes_on`]). Else short iterations and long ones that never fit beside each other would
-//! take turns one for one, and the job with the short ones would have next to nothing.
+//! goes on ([`goes_on`]). Else short iterations and long ones that never fit beside each other
+//! would take turns one for one, and the job with the short ones would have next to nothing.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.

@@ -182,11 +182,9 @@ impl Ledger {
         self.waiting.retain(|&waiting| waiting != job);
         self.accounts.get_mut(&job).into_iter().for_each(|account| {
             account.away.give_up_return();
+            account.goes_on = false;
         });
         self.set_phase(job, Phase::Idle);
-        if let Some(account) = self.accounts.get_mut(&job) {
-            account.goes_on = false;
-        }
         self.notify();
         self.tighten();
         self.admit();

@@ -166,8 +166,8 @@ pub(crate) const STEADY_PART: u32 = 16;
 /// Claims of past iterations of which it is estimated what a new kind may take beyond all of them.
 /// Chosen.
 pub(crate) const NOVELTY_CLAIMS: usize = 16;
-/// Iterations: no more are counted that have not exceeded the largest claim, which is forgotten when
-/// so many new kinds have come after it. Chosen.
+/// Iterations: no more are counted that have not exceeded the largest claim, which is forgotten
+/// when so many new kinds have come after it. Chosen.
 pub(crate) const NOVELTY_DRAWS: usize = 64;
 /// Iterations: fewer tell nothing of the next one ... Chosen.
 pub(crate) const NOVELTY_FEWEST: u64 = 3;

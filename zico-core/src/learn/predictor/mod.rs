@@ -3,19 +3,21 @@
 //! A job keeps a profile for each of the last few [kinds](crate::learn::kinds) of iteration. An
 //! iteration of a known kind is expected to do what that kind has done. Before its first allocation
 //! it is expected to do what the last two iterations did, and to need no more than the largest of
-//! all; or, as long as there have been new kinds lately, than a new one. Where lifetimes are learned
-//! kinds differ by what has been learned in between, so those count as new that come after that.
+//! all; or, as long as there have been new kinds lately, than a new one. Where lifetimes are
+//! learned kinds differ by what has been learned in between, so those count as new that come after
+//! that.
 //!
 //! An iteration of a *new* kind may need more than any before. Of n values drawn alike from some
 //! range the next one exceeds them all once in n times, by about an n-th of the range. So that much
 //! is added to the largest, eight times over ([`Novelty`]). While there are fewer than three to
 //! tell from, and these differ, the next one may need whatever there is; so may one that is known
 //! to be new while fewer than eight have been. As long as there have been new kinds lately that
-//! holds for each iteration until its allocations have told which one it is: a beginning that all
+//! holds for each iteration until its allocations have told which one it is: a beginning that two
 //! known kinds share tells nothing. That keeps nobody waiting who is known: the banker's test
 //! grants a known iteration what leaves it able to finish, and a new one what leaves all known
 //! ones able to.
 
+mod alike;
 mod expected;
 mod replan;
 
@@ -240,81 +242,6 @@ impl Predictor {
     /// What was expected before still is.
     pub(crate) fn keep(&mut self, before: Rollback) {
         (self.now, self.alike) = (Some(before.0), None);
-    }
-
-    /// What is known of a shape that the job tells.
-    fn told(&self, shape: u64) -> Option<&Record> {
-        self.kinds.iter().find(|record| record.kind.told == Some(shape))
-    }
-
-    /// The kinds that began with these marks, a bit for each.
-    fn alike(&self) -> u32 {
-        let kinds = (0..).zip(self.kinds.iter());
-        let alike = kinds.filter(|(_, record)| record.marks.starts_with(&self.marks));
-        alike.fold(0, |alike, (which, _)| alike | 1 << which)
-    }
-
-    /// What a new kind may need, if the running iteration may be of one although it has begun as
-    /// others have: there have been new ones lately, so many allocations do not tell those apart that
-    /// are known, and it has passed all marks of none.
-    fn may_still_be_new(&self, alike: u32) -> Option<Option<u32>> {
-        let is_whole = |record: &Record| record.marks.len() == self.marks.len();
-        let is_like_one = self.those(alike).any(is_whole);
-        (self.is_new_usual() && !is_like_one && !self.tells_kinds_apart()).then(|| self.new_kind())
-    }
-
-    /// Whether there are several known kinds, of which no two have begun with the same allocations,
-    /// as many as the running iteration has made. O(kinds^2).
-    fn tells_kinds_apart(&self) -> bool {
-        let Some(last) = self.marks.len().checked_sub(1) else { return false };
-        if self.kinds.iter().len() < 2 {
-            return false;
-        }
-        let mark = |record: &Record| record.marks.get(last).copied();
-        let mut before = self.kinds.iter().enumerate();
-        before.all(|(at, one)| {
-            let later = self.kinds.iter().skip(at + 1);
-            mark(one).is_none_or(|one| later.filter_map(mark).all(|other| other != one))
-        })
-    }
-
-    /// What the next iteration may need, which may be of a new kind, if anything is known of that.
-    fn new_kind(&self) -> Option<u32> {
-        self.novelty.next().max(self.declared)
-    }
-
-    /// Whether there have been new kinds lately.
-    fn is_new_usual(&self) -> bool {
-        self.lately_new.most() > 0
-    }
-
-    /// Those kinds of which the bit is set.
-    fn those(&self, bits: u32) -> impl Iterator<Item = &Record> {
-        let kinds = (0..).zip(self.kinds.iter());
-        kinds.filter(move |(which, _)| bits >> which & 1 != 0).map(|(_, record)| record)
-    }
-
-    /// What is expected of an iteration that is like one of these: the most of all.
-    fn most_of(&self, alike: u32) -> Option<Expected> {
-        let mut alike = self.those(alike).map(|record| &record.expected);
-        let first = alike.next()?.clone();
-        Some(alike.fold(first, |sum, next| Expected {
-            settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
-            height: sum.height.zip(next.height).map(|(a, b)| a.max(b)),
-            wave: Arc::new(sum.wave.envelope(&next.wave)),
-        }))
-    }
-
-    /// What is expected of an iteration that is like none before.
-    fn unlike_any(&self) -> Option<Expected> {
-        let usual = self.usual.clone()?;
-        let height = self.novelty.new_for_sure().max(self.declared);
-        let known = height.is_some();
-        Some(Expected {
-            wave: usual.wave,
-            settled: usual.settled && known,
-            height: height.zip(usual.height).map(|(height, usual)| height.max(usual)),
-        })
     }
 
     /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded

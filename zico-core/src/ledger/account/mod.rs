@@ -254,12 +254,6 @@ impl Account {
         }
     }
 
-    /// Whether nothing starts before its next iteration does, which it is about to begin.
-    pub(super) fn is_about_to_begin(&self) -> bool {
-        let can = matches!(self.phase, Phase::Idle) && self.away.is_empty();
-        self.goes_on && can && !self.gone
-    }
-
     /// Whether the device has completed all that the job has ever given up.
     pub(super) fn is_quiet(&self) -> bool {
         self.pending.is_empty() && self.fenced.is_empty() && self.completed + 1 == self.batch

@@ -66,6 +66,12 @@ impl Account {
         (self.seen, self.still) = (None, false);
     }
 
+    /// Whether nothing starts before its next iteration does, which it is about to begin.
+    pub(in crate::ledger) fn is_about_to_begin(&self) -> bool {
+        let can = matches!(self.phase, Phase::Idle) && self.away.is_empty();
+        self.goes_on && can && !self.gone
+    }
+
     /// Whether it has stood still, and does so still.
     pub(in crate::ledger) fn is_still(&self) -> bool {
         let progress = self.pulse.progress();

@@ -5,19 +5,6 @@ use super::*;
 const ARENA: Zone = Zone::Iteration;
 const PAGES: [u64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// One iteration at a time.
-struct Alone;
-
-impl Policy for Alone {
-    fn name(&self) -> &'static str {
-        "alone"
-    }
-
-    fn decide(&mut self, _: &View<'_>) -> Verdict {
-        Verdict::AfterAnEnd
-    }
-}
-
 /// Two jobs of known iterations, of which one runs and the other one waits.
 fn alternating(first: JobConfig, second: JobConfig) -> (Books, [JobKey; 2]) {
     let mut books = Books::under(10, Alone, HandOver::Fenced);

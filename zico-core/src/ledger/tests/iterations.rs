@@ -113,19 +113,6 @@ fn bypassed_sixteen_times(mut books: Books) {
     assert_eq!(runs, 16, "it is put behind as many that came later, and no more");
 }
 
-/// One iteration at a time.
-struct Alone;
-
-impl Policy for Alone {
-    fn name(&self) -> &'static str {
-        "alone"
-    }
-
-    fn decide(&mut self, _: &View<'_>) -> Verdict {
-        Verdict::AfterAnEnd
-    }
-}
-
 #[test]
 fn what_can_never_fit_is_refused_at_once() {
     let mut books = Books::new(8);

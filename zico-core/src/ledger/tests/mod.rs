@@ -53,6 +53,19 @@ impl Policy for Always {
     }
 }
 
+/// One iteration at a time.
+struct Alone;
+
+impl Policy for Alone {
+    fn name(&self) -> &'static str {
+        "alone"
+    }
+
+    fn decide(&mut self, _: &View<'_>) -> Verdict {
+        Verdict::AfterAnEnd
+    }
+}
+
 /// The books of a small pool, with pages of a mebibyte, and a clock.
 struct Books {
     ledger: Ledger,
