@@ -498,6 +498,22 @@ fn one_that_has_come_is_not_sent_away_by_one_that_has_had_its_turn() {
     }
 }
 
+/// The same where the one that has had its turn asks first.
+#[test]
+fn one_that_has_come_gets_memory_before_one_that_has_had_its_turn() {
+    for order in [[0, 1], [1, 0]] {
+        let mut books = Books::new(10);
+        let [five, four] = five_and_four(&mut books, order);
+        assert!(books.is_brought_back(five, &SIX[..5]));
+        books.iterate(five, 2);
+        books.go_by(SLICE);
+        assert!(books.is_brought_back(four, &SIX[..4]));
+        assert!(books.is_denied(five, Zone::Persistent, &[5, 6]));
+        assert!(books.is_denied(four, Zone::Persistent, &[4, 5]));
+        assert_eq!(books.ledger.called(), [five], "{order:?}");
+    }
+}
+
 /// Else both would come and neither could go on.
 #[test]
 fn one_does_not_come_beside_one_that_is_on_its_way_and_needs_its_room() {
