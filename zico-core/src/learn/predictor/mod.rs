@@ -52,6 +52,8 @@ struct Record {
     footprint: Footprint,
     /// Its iterations are placed as planned.
     is_planned: bool,
+    /// What it may need at most beside what a plan leaves, in regions, while that is not known.
+    after_plan: u32,
 }
 
 /// What an iteration held at its most, what persists included.
@@ -272,6 +274,7 @@ impl Predictor {
             self.novelty = Novelty::since(self.novelty.highest());
             self.lately_new = Recent::default();
         }
+        self.is_known_again();
         let last = self.last.replace(newest.clone());
         let mut usual = match (alike, last) {
             // The same kind twice in a row: that has both in it.
@@ -307,21 +310,26 @@ impl Predictor {
         let kind = Kind { told: self.told, signature };
         let (marks, newest) = (core::mem::take(&mut self.marks), newest.clone());
         let found = self.find(kind);
-        if let Some(record) = found.and_then(|at| self.kinds.make_latest(at)) {
+        let record = |expected: &Expected, is_planned| Record {
+            kind,
+            marks,
+            newest: newest.clone(),
+            expected: expected.clone(),
+            footprint,
+            is_planned,
+            after_plan: 0,
+        };
+        if let Some(known) = found.and_then(|at| self.kinds.make_latest(at)) {
             self.lately_new.note(0);
             self.novelty.note_repeat();
-            let expected = Expected::after(&newest, &record.newest);
-            let is_planned = record.is_planned;
-            *record =
-                Record { kind, marks, newest, expected: expected.clone(), footprint, is_planned };
+            let expected = Expected::after(&newest, &known.newest);
+            *known = record(&expected, known.is_planned);
             return (expected, found == Some(0));
         }
         self.novelty.note(newest.claim().value());
         self.lately_new.note(1);
         let expected = Expected::of(newest.clone(), false);
-        let is_planned = false;
-        let record =
-            Record { kind, marks, newest, expected: expected.clone(), footprint, is_planned };
+        let record = record(&expected, false);
         self.kinds.insert(record);
         (expected, false)
     }

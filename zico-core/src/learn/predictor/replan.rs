@@ -34,8 +34,8 @@ impl Peak {
 impl Predictor {
     /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
     /// at other moments than before. Until they have shown when, they may need as much at any time.
-    /// If the plan leaves blocks for the next iteration, its need is unknown once, since those
-    /// blocks may lie elsewhere. One of a kind without a plan that begins as this
+    /// If the plan leaves blocks for the next iteration, the need of that one is unknown, since those
+    /// blocks may lie elsewhere; then it [is known again](Self::is_known_again). One of a kind without a plan that begins as this
     /// one does follows the plan as far as it is alike: it may need what it did without, and as
     /// much as the plan has come to hold by then. Whether the plan takes no more than iterations of
     /// its kind have held so far; else nothing has changed.
@@ -48,18 +48,23 @@ impl Predictor {
         let marks = planned.map_or_else(Vec::new, |record| record.marks.clone());
         self.alike = None;
         for record in self.kinds.iter_mut() {
-            let expected = &mut record.expected;
-            if record.kind.is_expected_as(&peak.kind) {
+            let is_its_kind = record.kind.is_expected_as(&peak.kind);
+            let claim = record.expected.wave.claim().value();
+            let mut most = claim;
+            if is_its_kind {
                 record.is_planned = true;
-                expected.raise(peak.pages);
+                most = peak.pages.max(claim);
+                record.expected.raise(peak.pages);
             } else if !record.is_planned && peak.kind.may_follow(record.kind.told) {
                 let alike = marks.iter().zip(&record.marks).take_while(|(a, b)| a == b).count();
                 if alike > 0 {
-                    expected.raise(expected.wave.claim().value().saturating_add(peak.until(alike)));
+                    most = claim.saturating_add(peak.until(alike));
+                    record.expected.raise(most);
                 }
             }
-            if peak.leaves() && (record.kind.is_expected_as(&peak.kind) || !record.is_planned) {
-                expected.height = None;
+            if peak.leaves() && (is_its_kind || !record.is_planned) {
+                record.expected.height = None;
+                record.after_plan = most.saturating_add(peak.pages.saturating_sub(peak.within));
             }
         }
         let heights = self.kinds.iter().map(|record| record.expected.height);
@@ -69,5 +74,16 @@ impl Predictor {
             (expected.settled, expected.height) = (false, height);
         }
         true
+    }
+
+    /// An iteration has ended since a plan was made that leaves blocks: it has shown how it gets on
+    /// with them. A kind that has not come since may need as much as they take beside what it
+    /// needed before, at any time. It may never come again, and would keep what is needed by those
+    /// that begin alike unknown for ever.
+    pub(super) fn is_known_again(&mut self) {
+        for record in self.kinds.iter_mut().filter(|record| record.expected.height.is_none()) {
+            record.expected.settled = false;
+            record.expected.height = Some(record.after_plan);
+        }
     }
 }

@@ -293,6 +293,36 @@ fn what_outlives_the_iteration_does_not_make_a_plan_higher() {
     assert_eq!(predictor.promised(Progress::ZERO), None, "nobody knows how the rest fits");
 }
 
+/// Else what begins like a kind that never comes again would never be known.
+#[test]
+fn a_kind_that_has_not_come_since_a_plan_that_leaves_something_is_known_again() {
+    let mut predictor = Predictor::default();
+    iterate(&mut predictor, &[0, 0, 0], 1);
+    iterate(&mut predictor, &[2, 3], 40);
+    let mut signature = Signature::default();
+    for _ in 0..8 {
+        iterate(&mut predictor, &[2, 2], 30);
+        (signature, _) = iterate(&mut predictor, &[1, 1], 50);
+    }
+    let kind = Kind { told: None, signature };
+    let begin = |predictor: &mut Predictor, first| {
+        predictor.expect(None);
+        predictor.recognise(Signature::default().first(first).unwrap());
+        predictor.promised(Progress::ZERO)
+    };
+    assert_eq!(begin(&mut predictor, 2), Some(40));
+    let starts = alloc::vec![7, 9];
+    let peak = || Peak { kind, pages: 51, within: 48, starts: starts.clone() };
+    for _ in 0..3 {
+        assert!(predictor.replan(&peak()));
+        assert_eq!(begin(&mut predictor, 2), None, "it may be the next one");
+        predictor.expect(None);
+        iterate(&mut predictor, &[2, 2], 30);
+        assert_eq!(begin(&mut predictor, 2), Some(40 + 3), "the one that came once");
+        assert_eq!(begin(&mut predictor, 1), Some(51 + 3), "the one that is planned");
+    }
+}
+
 /// A kind without a plan is placed by that of another kind only as far as both are alike.
 #[test]
 fn a_plan_raises_the_claims_of_kinds_that_begin_as_its_own_does() {
