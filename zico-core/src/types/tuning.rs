@@ -158,6 +158,10 @@ pub(crate) const LEARNING_KINDS: u64 = 5;
 pub(crate) const KINDS_MARGIN: u32 = 2;
 /// ... no more than this part of the promise. Chosen.
 pub(crate) const KINDS_MARGIN_PART: u32 = 16;
+/// Iterations of other kinds: one whose plan leaves blocks for the next iteration, and has not been
+/// tried in so many, is taken to need what it did and what it leaves. Chosen: the kinds of a
+/// job's usual rounds come within it.
+pub(crate) const UNTRIED_PLAN: u32 = 16;
 /// Iterations in a row that hold no more than those before: then the lifetimes of a job's blocks
 /// are taken to be learned. Chosen ...
 pub(crate) const STEADY: u32 = 2;

@@ -52,8 +52,10 @@ struct Record {
     footprint: Footprint,
     /// Its iterations are placed as planned.
     is_planned: bool,
-    /// What it may need at most beside what a plan leaves, in regions, while that is not known.
+    /// What it may need beside what a plan leaves, in regions, once it has been passed over ...
     after_plan: u32,
+    /// ... by so many iterations of other kinds.
+    passed_over: u32,
 }
 
 /// What an iteration held at its most, what persists included.
@@ -318,6 +320,7 @@ impl Predictor {
             footprint,
             is_planned,
             after_plan: 0,
+            passed_over: 0,
         };
         if let Some(known) = found.and_then(|at| self.kinds.make_latest(at)) {
             self.lately_new.note(0);

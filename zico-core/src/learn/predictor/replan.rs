@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::Predictor;
 use crate::learn::kinds::Kind;
+use crate::types::tuning::UNTRIED_PLAN;
 
 /// The most pages that an iteration of this kind comes to hold which is as planned.
 #[derive(Clone, Debug)]
@@ -64,6 +65,7 @@ impl Predictor {
             }
             if peak.leaves() && (is_its_kind || !record.is_planned) {
                 record.expected.height = None;
+                record.passed_over = 0;
                 record.after_plan = most.saturating_add(peak.pages.saturating_sub(peak.within));
             }
         }
@@ -78,12 +80,14 @@ impl Predictor {
 
     /// An iteration has ended since a plan was made that leaves blocks: it has shown how it gets on
     /// with them. A kind that has not come since may need as much as they take beside what it
-    /// needed before, at any time. It may never come again, and would keep what is needed by those
-    /// that begin alike unknown for ever.
+    /// needed before, at any time; the kind that is planned only when it has not come for long. It
+    /// may never come again, and would keep the need of all that begin alike unknown for ever.
     pub(super) fn is_known_again(&mut self) {
         for record in self.kinds.iter_mut().filter(|record| record.expected.height.is_none()) {
-            record.expected.settled = false;
-            record.expected.height = Some(record.after_plan);
+            record.passed_over += 1;
+            if !record.is_planned || record.passed_over >= UNTRIED_PLAN {
+                record.expected.height = Some(record.after_plan);
+            }
         }
     }
 }

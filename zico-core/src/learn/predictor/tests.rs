@@ -1,5 +1,6 @@
 use super::*;
 use crate::learn::profile::Step;
+use crate::types::tuning::UNTRIED_PLAN;
 use crate::types::units::Ticks;
 
 /// An iteration that allocates `first`, then `peak` regions, and gives all back half-way.
@@ -311,16 +312,24 @@ fn a_kind_that_has_not_come_since_a_plan_that_leaves_something_is_known_again() 
         predictor.promised(Progress::ZERO)
     };
     assert_eq!(begin(&mut predictor, 2), Some(40));
-    let starts = alloc::vec![7, 9];
-    let peak = || Peak { kind, pages: 51, within: 48, starts: starts.clone() };
+    let peak = || Peak { kind, pages: 51, within: 48, starts: alloc::vec![7, 9] };
     for _ in 0..3 {
         assert!(predictor.replan(&peak()));
         assert_eq!(begin(&mut predictor, 2), None, "it may be the next one");
         predictor.expect(None);
         iterate(&mut predictor, &[2, 2], 30);
         assert_eq!(begin(&mut predictor, 2), Some(40 + 3), "the one that came once");
-        assert_eq!(begin(&mut predictor, 1), Some(51 + 3), "the one that is planned");
+        assert_eq!(begin(&mut predictor, 1), None, "the one that is planned");
     }
+    let passed_over = |predictor: &mut Predictor| {
+        predictor.expect(None);
+        iterate(predictor, &[2, 2], 30);
+        begin(predictor, 1)
+    };
+    for _ in 1..UNTRIED_PLAN - 1 {
+        assert_eq!(passed_over(&mut predictor), None);
+    }
+    assert_eq!(passed_over(&mut predictor), Some(51 + 3), "it may never come again");
 }
 
 /// A kind without a plan is placed by that of another kind only as far as both are alike.
