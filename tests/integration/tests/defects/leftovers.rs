@@ -232,3 +232,32 @@ fn jobs_that_mark_nothing_and_all_wait_are_told() {
 fn jobs_index(jobs: &[Job<MockDevice>], job: &Job<MockDevice>) -> usize {
     jobs.iter().position(|other| other.id() == job.id()).unwrap()
 }
+
+/// D32: the first round of a job is like no later one, and one of its phases begins as a later one
+/// does. A plan leaves a block for the next phase. What begins alike is known all the same.
+#[test]
+fn a_first_round_that_never_comes_again_leaves_nothing_unknown() {
+    let setup = Setup::new(64);
+    let job = setup.join("phases");
+    let mut left = None;
+    let mut phase = |counts: [u64; 4], leaves: bool| {
+        assert_eq!(job.begin(None), Ok(Begin::Started));
+        let [one, two] = [0, 1].map(|at| job.alloc(own(counts[at])).unwrap());
+        left.take().into_iter().for_each(|block| job.free(block).unwrap());
+        let claim = setup.pool.snapshot().jobs[0].claim;
+        let rest = [2, 3].map(|at| job.alloc(own(counts[at])).unwrap());
+        left = leaves.then(|| job.alloc(own(1)).unwrap());
+        [one, two].into_iter().chain(rest).for_each(|block| job.free(block).unwrap());
+        job.end().unwrap();
+        setup.settle();
+        claim
+    };
+    phase([1, 1, 1, 1], false);
+    phase([1, 1, 4, 3], false);
+    let known = (0..20).map(|_| {
+        phase([3, 1, 1, 1], true);
+        phase([1, 1, 2, 2], false).is_some()
+    });
+    let known: Vec<bool> = known.collect();
+    assert!(known[4..].iter().all(|&known| known), "{known:?}");
+}

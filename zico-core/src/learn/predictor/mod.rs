@@ -52,9 +52,11 @@ struct Record {
     footprint: Footprint,
     /// Its iterations are placed as planned.
     is_planned: bool,
-    /// What it may need beside what a plan leaves, in regions, once it has been passed over ...
-    after_plan: u32,
-    /// ... by so many iterations of other kinds.
+    /// While its need is not known: what it was, in regions,
+    needs: u32,
+    /// the most that plans have left beside that, since it came last,
+    left: u32,
+    /// and how many iterations of other kinds have passed it over since the last of these plans.
     passed_over: u32,
 }
 
@@ -319,7 +321,8 @@ impl Predictor {
             expected: expected.clone(),
             footprint,
             is_planned,
-            after_plan: 0,
+            needs: 0,
+            left: 0,
             passed_over: 0,
         };
         if let Some(known) = found.and_then(|at| self.kinds.make_latest(at)) {

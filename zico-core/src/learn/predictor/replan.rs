@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::Predictor;
+use super::{Predictor, Record};
 use crate::learn::kinds::Kind;
 use crate::types::tuning::UNTRIED_PLAN;
 
@@ -20,9 +20,9 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
-    /// Whether such an iteration leaves something for the next.
-    const fn leaves(&self) -> bool {
-        self.within != self.pages
+    /// What such an iteration leaves for the next, in pages.
+    const fn left(&self) -> u32 {
+        self.pages.abs_diff(self.within)
     }
 
     /// The most pages of an iteration that goes by the plan up to its mark with this number, at
@@ -36,10 +36,10 @@ impl Predictor {
     /// Iterations of one kind are to be placed as planned: they come to hold at most so much, and
     /// at other moments than before. Until they have shown when, they may need as much at any time.
     /// If the plan leaves blocks for the next iteration, the need of that one is unknown, since those
-    /// blocks may lie elsewhere; then it [is known again](Self::is_known_again). One of a kind without a plan that begins as this
-    /// one does follows the plan as far as it is alike: it may need what it did without, and as
-    /// much as the plan has come to hold by then. Whether the plan takes no more than iterations of
-    /// its kind have held so far; else nothing has changed.
+    /// blocks may lie elsewhere; then it [is known again](Self::is_known_again). One of a kind
+    /// without a plan that begins as this one does follows the plan as far as it is alike: it may
+    /// need what it did without, and as much as the plan has come to hold by then. Whether the plan
+    /// takes no more than iterations of its kind have held so far; else nothing has changed.
     pub(crate) fn replan(&mut self, peak: &Peak) -> bool {
         let planned = self.find(peak.kind).and_then(|at| self.kinds.iter().nth(at));
         let height = planned.and_then(|record| record.expected.height);
@@ -50,23 +50,18 @@ impl Predictor {
         self.alike = None;
         for record in self.kinds.iter_mut() {
             let is_its_kind = record.kind.is_expected_as(&peak.kind);
-            let claim = record.expected.wave.claim().value();
-            let mut most = claim;
+            let expected = &mut record.expected;
             if is_its_kind {
                 record.is_planned = true;
-                most = peak.pages.max(claim);
-                record.expected.raise(peak.pages);
+                expected.raise(peak.pages);
             } else if !record.is_planned && peak.kind.may_follow(record.kind.told) {
                 let alike = marks.iter().zip(&record.marks).take_while(|(a, b)| a == b).count();
                 if alike > 0 {
-                    most = claim.saturating_add(peak.until(alike));
-                    record.expected.raise(most);
+                    expected.raise(expected.wave.claim().value().saturating_add(peak.until(alike)));
                 }
             }
-            if peak.leaves() && (is_its_kind || !record.is_planned) {
-                record.expected.height = None;
-                record.passed_over = 0;
-                record.after_plan = most.saturating_add(peak.pages.saturating_sub(peak.within));
+            if peak.left() > 0 && (is_its_kind || !record.is_planned) {
+                record.beside(peak.left());
             }
         }
         let heights = self.kinds.iter().map(|record| record.expected.height);
@@ -86,8 +81,20 @@ impl Predictor {
         for record in self.kinds.iter_mut().filter(|record| record.expected.height.is_none()) {
             record.passed_over += 1;
             if !record.is_planned || record.passed_over >= UNTRIED_PLAN {
-                record.expected.height = Some(record.after_plan);
+                record.expected.settled = false;
+                record.expected.height = Some(record.needs.saturating_add(record.left));
             }
         }
+    }
+}
+
+impl Record {
+    /// A plan leaves so much for the next iteration, which may be of this kind: what it needs is
+    /// not known.
+    fn beside(&mut self, left: u32) {
+        if let Some(height) = self.expected.height.take() {
+            self.needs = height.saturating_sub(self.left);
+        }
+        (self.left, self.passed_over) = (self.left.max(left), 0);
     }
 }
