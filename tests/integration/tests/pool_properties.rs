@@ -83,3 +83,29 @@ fn routines_are_planned() {
     assert_eq!((planning.plans, planning.placed, planning.departed), (1, 14, 0));
     world.end();
 }
+
+/// A job whose iterations begin with a leftover learns that one of its blocks persists, while another
+/// job has all of the budget to come back for.
+#[test]
+fn nothing_that_stays_hides_behind_what_iterations_begin_with() {
+    let mut world = World::new(HandOver::Fenced, 2);
+    let iteration = Some(Lifetime::Iteration);
+    let calls = [
+        Call::Routine { job: 1, steps: 29 },
+        Call::Free { job: 1, which: 0 },
+        Call::Alloc { job: 1, kib: 0, align: 21, lifetime: None },
+        Call::Alloc { job: 1, kib: 18_433, align: 9, lifetime: None },
+        Call::Free { job: 1, which: 2 },
+        Call::BeginOrEnd(1),
+        Call::SetBudget { mib: 24 },
+        Call::SuspendOrResume(1),
+        Call::Advance { micros: 800 },
+        Call::Alloc { job: 0, kib: 0, align: 9, lifetime: iteration },
+        Call::Routine { job: 0, steps: 28 },
+    ];
+    for call in &calls {
+        world.call(call);
+        world.check();
+    }
+    world.end();
+}

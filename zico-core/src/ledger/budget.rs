@@ -13,7 +13,6 @@ use super::{AT_A_TIME, Ledger};
 use crate::types::error::BudgetError;
 use crate::types::tuning::MOST_REGIONS;
 use crate::types::units::Bytes;
-use crate::types::want::Growth;
 
 /// How many regions of a size a budget is divided into.
 pub(crate) fn regions_of(asked: Bytes, region: Bytes, capacity: Bytes) -> Result<u32, BudgetError> {
@@ -35,7 +34,7 @@ impl Ledger {
         let kept_by = |account: &Account| match account.away.is_empty() {
             _ if account.is_preemptible() => account.terms.floor,
             true => account.persistent().max(account.kept_for_good()),
-            false => account.always_keeps(Growth::default()),
+            false => account.always_keeps(),
         };
         let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
         let kept = kept.saturating_add(self.largest_turn(None));

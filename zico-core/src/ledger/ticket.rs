@@ -271,16 +271,17 @@ impl Ledger {
     }
 
     /// Why what is asked for can never be had while jobs are on the host: it stays, and one of them
-    /// could not come back.
+    /// could not come back. What the job's iterations begin with does not count: it can be freed,
+    /// and what stays is no less for it.
     pub(super) fn breaks_ticket(&self, job: JobKey, want: &Want) -> Option<Denied> {
         if want.zone != Zone::Persistent {
             return None;
         }
         let own = self.accounts.get(&job)?;
-        let others = self.stays_beside(job, own);
-        let before = others.saturating_add(own.always_keeps(Growth::default()));
-        let after = others.saturating_add(own.always_keeps(want.growth()));
-        let missing = after.checked_sub(self.target).filter(|&missing| missing > 0)?;
+        let before = own.comes_to_persist(Growth::default());
+        let after = own.comes_to_persist(want.growth());
+        let all = self.stays_beside(job, own).saturating_add(after);
+        let missing = all.checked_sub(self.target).filter(|&missing| missing > 0)?;
         let pages = want.pages.len() as u64;
         (after > before)
             .then(|| Denied::Never(self.out_of_memory(job, want.asked, pages, missing.into())))
@@ -289,7 +290,7 @@ impl Ledger {
     /// Whether a job could be sure to come back from the host.
     pub(super) fn can_have_ticket(&self, job: JobKey, account: &Account) -> bool {
         let own = match account.is_running() {
-            true => account.always_keeps(Growth::default()),
+            true => account.always_keeps(),
             false => account.leased_total().max(account.terms.floor),
         };
         own.saturating_add(self.stays_beside(job, account)) <= self.target
@@ -310,7 +311,7 @@ impl Ledger {
             self.accounts.iter().filter(|&(&key, account)| Some(key) != job && !account.gone);
         let stays = others.map(|(_, account)| match account.is_preemptible() {
             true => account.terms.floor,
-            false => account.always_keeps(Growth::default()),
+            false => account.always_keeps(),
         });
         stays.fold(0, u32::saturating_add)
     }
@@ -324,7 +325,7 @@ impl Ledger {
             Some(key) != but && !account.gone && account.is_preemptible()
         });
         let keeps = turns.map(|(_, account)| {
-            account.always_keeps(Growth::default()).saturating_sub(account.terms.floor)
+            account.always_keeps().saturating_sub(account.terms.floor)
         });
         keeps.max().unwrap_or(0)
     }

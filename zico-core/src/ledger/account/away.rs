@@ -117,17 +117,22 @@ impl Away {
 }
 
 impl Account {
-    /// What others can never have for good: what persists or comes to persist, what is reserved,
-    /// and all that is to come back from the host.
-    pub(in crate::ledger) fn always_keeps(&self, asked: Growth) -> u32 {
+    /// What others can never have for good: what persists or comes to persist, what the last
+    /// iterations have begun with, what is reserved, and all that is to come back from the host.
+    pub(in crate::ledger) fn always_keeps(&self) -> u32 {
         if !self.away.is_empty() {
             let all = self.leased_total().saturating_add(self.away.regions());
             return all.max(self.terms.floor);
         }
+        self.comes_to_persist(Growth::default()).max(self.kept_for_good())
+    }
+
+    /// What persists or comes to persist with what is asked for, or is reserved.
+    pub(in crate::ledger) fn comes_to_persist(&self, asked: Growth) -> u32 {
         // What is learned to persist may be part of what it grows by in each iteration.
         let grows = self.grows();
         let more = if asked.told { asked.regions } else { asked.regions.saturating_sub(grows) };
         let persists = self.persistent().saturating_add(grows).saturating_add(more);
-        persists.max(self.kept_for_good())
+        persists.max(self.terms.floor)
     }
 }

@@ -105,6 +105,39 @@ fn what_stays_leaves_room_for_those_on_the_host() {
 }
 
 #[test]
+fn what_an_iteration_began_with_hides_nothing_that_stays() {
+    for told in [Told::ByTheJob, Told::Learned] {
+        let mut books = Books::new(8);
+        let (one, two) = (books.join("a"), books.join("b"));
+        books.lease(one, Zone::Iteration, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        books.go(one);
+        // It may keep that for a while, but there is no room for anything that stays.
+        books.lease(two, Zone::Iteration, &[4, 5]);
+        (0..2).for_each(|_| books.iterate(two, 1));
+        books.start(two);
+        let denied = books.ask_told(two, Zone::Persistent, &[0], told, false);
+        assert!(matches!(denied, Err(Denied::Never(_))), "{told:?}");
+        books.give_for_good(two, Zone::Iteration, &[4, 5]);
+        books.end(two);
+        assert!(books.may_return(one), "{told:?}");
+    }
+}
+
+#[test]
+fn what_is_reserved_may_be_kept_whatever_others_begin_with() {
+    let mut books = Books::new(8);
+    let one = books.join("a");
+    let two = books.try_join(JobConfig::new("b").floor(Bytes::mib(2))).unwrap();
+    let three = books.join("c");
+    books.lease(one, Zone::Iteration, &[0, 1, 2, 3, 4, 5]);
+    books.go(one);
+    books.lease(three, Zone::Iteration, &[4]);
+    (0..2).for_each(|_| books.iterate(three, 1));
+    books.lease(two, Zone::Persistent, &[0, 1]);
+    assert!(matches!(books.ask(two, Zone::Persistent, &[2]), Err(Denied::Never(_))));
+}
+
+#[test]
 fn what_comes_again_in_each_iteration_is_kept_free_too() {
     let mut books = Books::new(8);
     let (one, two) = (books.join("a"), books.join("b"));
