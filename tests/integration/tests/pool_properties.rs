@@ -84,8 +84,8 @@ fn routines_are_planned() {
     world.end();
 }
 
-/// A job whose iterations begin with a leftover learns that one of its blocks persists, while another
-/// job has all of the budget to come back for.
+/// A job whose iterations begin with a leftover learns that one of its blocks persists, while
+/// another job has all of the budget to come back for.
 #[test]
 fn nothing_that_stays_hides_behind_what_iterations_begin_with() {
     let mut world = World::new(HandOver::Fenced, 2);

@@ -324,9 +324,8 @@ impl Ledger {
         let turns = self.accounts.iter().filter(|&(&key, account)| {
             Some(key) != but && !account.gone && account.is_preemptible()
         });
-        let keeps = turns.map(|(_, account)| {
-            account.always_keeps().saturating_sub(account.terms.floor)
-        });
+        let keeps =
+            turns.map(|(_, account)| account.always_keeps().saturating_sub(account.terms.floor));
         keeps.max().unwrap_or(0)
     }
 
