@@ -26,6 +26,12 @@ pub struct RunArgs {
     #[arg(long)]
     pub learn_lifetimes: bool,
 
+    /// An iteration is over when the next one begins, as where a step of PyTorch's optimizer marks
+    /// it: a job that has had less time than those that wait goes on at once. Otherwise it is over
+    /// where the trace says so, and whoever waits goes next
+    #[arg(long)]
+    pub end_with_next: bool,
+
     /// How many iterations each job does at least
     #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: u64,

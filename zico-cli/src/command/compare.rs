@@ -95,6 +95,7 @@ impl Tests<'_> {
             hand_over: self.args.run.hand_over.into(),
             detect: false,
             learned: self.args.run.learn_lifetimes,
+            ends_with_next: self.args.run.end_with_next,
             plans: !self.args.run.no_plans,
             iterations: self.args.run.iterations,
             jobs: priorities::with(&self.priorities, self.needs.terms(kind, budget)),

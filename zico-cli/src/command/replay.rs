@@ -61,6 +61,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         jobs: priorities::with(&priorities, needs.terms(policy, budget)),
         detect: false,
         learned: args.run.learn_lifetimes,
+        ends_with_next: args.run.end_with_next,
         processes: args.processes,
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),

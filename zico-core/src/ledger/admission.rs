@@ -31,6 +31,7 @@ impl Ledger {
         }
         let budget = Regions::new(self.target);
         let mut anew = true;
+        self.holds_off = false;
         loop {
             self.making_way = self.makes_way();
             let is_kept = self.accounts.values().any(Account::is_about_to_begin);
@@ -85,6 +86,10 @@ impl Ledger {
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
         if fits(kept) {
+            if runs && self.waits_for_one_behind(job, need) {
+                self.holds_off = true;
+                return Some(Obstacle::Behind);
+            }
             return if runs { self.endangers(job) } else { None };
         }
         if runs {
@@ -102,6 +107,23 @@ impl Ledger {
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
     }
 
+    /// Whether a job that needs so much waits, though its iteration might start: one that runs has
+    /// had much less time, begins the next one at once, and could not beside this one. Nobody waits
+    /// so for one that waits for memory, takes much longer than usual, or is to give way; nor does
+    /// one that has been passed over too often.
+    fn waits_for_one_behind(&self, job: JobKey, need: u32) -> bool {
+        let Some(own) = self.accounts.get(&job) else { return false };
+        let kept = self.accounts.iter().filter(|&(&key, _)| key != job);
+        let kept = kept.map(|(_, other)| other.kept()).fold(0, u32::saturating_add);
+        let is_behind = |other: &Account| {
+            let all = need.saturating_add(kept).saturating_sub(other.kept());
+            let fits = all.saturating_add(other.comes_to()) <= self.target;
+            let is_first = own.terms.priority <= other.terms.priority;
+            is_first && other.goes_on_before(own.served, self.now) && !fits
+        };
+        !own.bypassed.is_overdue() && self.accounts.values().any(is_behind)
+    }
+
     /// The room in which a job's iteration runs, what it keeps included, in regions.
     pub(super) fn room_to_start(&self, job: JobKey, own: &Account) -> u32 {
         let others = self.accounts.iter().filter(|&(&key, _)| key != job);
@@ -112,6 +134,14 @@ impl Ledger {
         let for_good = others.map(|(_, other)| other.kept_from_others());
         // One that takes more than there ever is tries alone: its iterations vary.
         need.min(self.target.saturating_sub(for_good.fold(0, u32::saturating_add)))
+    }
+
+    /// A job that others are held off for waits for memory, or has been looked at: they may start
+    /// now.
+    pub(super) fn no_longer_holds_off(&mut self) {
+        if self.holds_off {
+            self.admit();
+        }
     }
 
     /// A job that waited may start its iteration, or come back from the host. True if it comes

@@ -137,6 +137,7 @@ impl Ledger {
             account.stall(now, epoch, asked);
         }
         self.call_upon(None);
+        self.no_longer_holds_off();
     }
 
     /// Whether what is asked for, which is there and is kept for others, is all that is left to do:
@@ -254,6 +255,7 @@ impl Ledger {
             self.notify();
             self.admit();
         } else {
+            self.no_longer_holds_off();
             self.note_if_stuck();
         }
     }

@@ -11,6 +11,10 @@
 //! that wait go first, unless each of them has had more time by an iteration of that job: then it
 //! goes on ([`goes_on`]). Else short iterations and long ones that never fit beside each other
 //! would take turns one for one, and the job with the short ones would have next to nothing.
+//! For the same reason none starts beside an iteration whose job has had less than two thirds of
+//! its time and begins the next one at once ([`falls_behind`]), if the two jobs do not fit at their
+//! peaks: there would be no room for the next one. That holds for no longer than twice what the
+//! iteration usually takes, and not while it waits for memory itself.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.
@@ -18,7 +22,7 @@
 
 use core::cmp::Ordering;
 
-use crate::types::tuning::MOST_BYPASSES;
+use crate::types::tuning::{LEAST_PART_OF_TIME, MOST_BYPASSES};
 use crate::types::units::Ticks;
 
 /// By how many one that waits has been passed over, since it has waited.
@@ -47,6 +51,15 @@ impl Bypasses {
 /// that waits: it has had less than that, and no more even then.
 pub(super) fn goes_on(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
     served < waiting && served.saturating_add(length) <= waiting
+}
+
+/// Whether a job that has had so much time, and has another iteration of such a length, falls
+/// behind one that waits: it has had less than a part of its time ([`LEAST_PART_OF_TIME`]) even
+/// then.
+pub(super) fn falls_behind(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
+    let (part, of) = LEAST_PART_OF_TIME;
+    let own = u128::from(served.saturating_add(length).value()) * u128::from(of);
+    served < waiting && own <= u128::from(waiting.value()) * u128::from(part)
 }
 
 #[cfg(test)]

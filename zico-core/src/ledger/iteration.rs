@@ -93,7 +93,7 @@ impl Ledger {
         self.now = now;
         let goes_on = is_followed && self.goes_on_first(job);
         if let Some(account) = self.accounts.get_mut(&job) {
-            account.goes_on = goes_on;
+            (account.goes_on, account.follows) = (goes_on, is_followed);
         }
         self.notify();
         self.tighten();
@@ -119,8 +119,9 @@ impl Ledger {
 
     /// A job does not begin the next iteration after all.
     fn no_longer_goes_on(&mut self, job: JobKey) {
-        let account = self.accounts.get_mut(&job);
-        if account.is_some_and(|account| core::mem::take(&mut account.goes_on)) {
+        let Some(account) = self.accounts.get_mut(&job) else { return };
+        account.follows = false;
+        if core::mem::take(&mut account.goes_on) {
             self.admit();
         }
     }
@@ -182,7 +183,7 @@ impl Ledger {
         self.waiting.retain(|&waiting| waiting != job);
         self.accounts.get_mut(&job).into_iter().for_each(|account| {
             account.away.give_up_return();
-            account.goes_on = false;
+            (account.goes_on, account.follows) = (false, false);
         });
         self.set_phase(job, Phase::Idle);
         self.notify();

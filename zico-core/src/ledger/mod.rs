@@ -128,6 +128,8 @@ pub(crate) struct Ledger {
     queue: Queue,
     /// Nothing starts, so that a running iteration gets the memory that it waits for.
     making_way: bool,
+    /// Some job might start, and does not, so that one that has had much less time goes on.
+    holds_off: bool,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
     departed: Vec<Departed>,
     counts: Counts,
@@ -176,6 +178,7 @@ impl Ledger {
             list: Vec::new(),
             queue: Queue::default(),
             making_way: false,
+            holds_off: false,
             departed: Vec::new(),
             counts: Counts::default(),
             pinned: 0,

@@ -37,6 +37,16 @@ pub(super) enum Obstacle {
     /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for
     /// how long.
     Leftovers,
+    /// A job that runs has had much less time and goes on at once ([`fairness`](super::fairness)):
+    /// beside this one its next iteration would not fit. Others may start meanwhile.
+    Behind,
+}
+
+impl Obstacle {
+    /// Whether those behind in the queue may start though it delays the one that it holds up.
+    const fn lets_others_start(self) -> bool {
+        matches!(self, Self::Leftovers | Self::Behind)
+    }
 }
 
 /// All jobs as the policy sees them. Kept from one decision to the next, so that a decision
@@ -90,7 +100,7 @@ impl Queue {
                 };
             }
         }
-        let is_first = |waiter: &&Waiter| waiter.obstacle != Some(Obstacle::Leftovers);
+        let is_first = |waiter: &&Waiter| !waiter.obstacle.is_some_and(Obstacle::lets_others_start);
         let first = *self.waiters.iter().find(is_first)?;
         (0..self.waiters.len()).find(|&place| {
             let Waiter { job, verdict, .. } = self.waiters[place];
@@ -131,7 +141,8 @@ impl Queue {
     pub(super) fn start(&mut self, place: usize) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
-        if self.waiters[..place].iter().all(|other| other.obstacle == Some(Obstacle::Leftovers)) {
+        let is_passed = |other: &Waiter| other.obstacle.is_some_and(Obstacle::lets_others_start);
+        if self.waiters[..place].iter().all(is_passed) {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
             earlier.for_each(|other| other.bypassed.add());
         }

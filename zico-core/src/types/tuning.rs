@@ -90,6 +90,14 @@ pub(crate) const FIRST_WAVE: Progress = Progress::new(1 << 16);
 /// Part of the most that a job has held: a detected iteration has not ended while more than that is
 /// held. Chosen: what carries a loss or a counter over, no layer.
 pub(crate) const CARRIED_PART: u32 = 64;
+/// Part of another job's time: one that runs, whose iterations follow each other at once, has no
+/// less if it can be helped. More is fairer, less leaves more overlap. Measured:
+/// docs/policies.md.
+pub(crate) const LEAST_PART_OF_TIME: (u64, u64) = (2, 3);
+/// Times: an iteration that takes more than so many times its usual length keeps nobody from
+/// starting who has had more time. More serves jobs of uneven iterations, less those beside one
+/// that has stopped to do something else. Chosen.
+pub(crate) const LONG_ITERATION: u64 = 2;
 /// Times: an iteration is short beside one that takes so many times as long, and room is kept
 /// for it. Chosen.
 pub(crate) const SHORT_ITERATION: u64 = 8;

@@ -80,6 +80,11 @@ pub struct ReplayConfig {
     pub detect: bool,
     /// The jobs do not say how long blocks live: the pool learns it.
     pub learned: bool,
+    /// Each iteration is over when the next one begins ([`Job::end_with_next`]), as where a step of
+    /// an optimizer marks it.
+    ///
+    /// [`Job::end_with_next`]: zico_core::Job::end_with_next
+    pub ends_with_next: bool,
     /// The pool may plan iterations that repeat.
     pub plans: bool,
     /// Each job is a process of its own, and one broker has the books of all. A message takes no
@@ -117,6 +122,7 @@ impl ReplayConfig {
             jobs: Vec::new(),
             detect: false,
             learned: false,
+            ends_with_next: false,
             plans: true,
             processes: false,
             relief: Vec::new(),

@@ -83,6 +83,8 @@ pub(crate) struct Account {
     pub(super) served: Ticks,
     /// Its last iteration has ended because the next one begins, which goes before those that wait.
     pub(super) goes_on: bool,
+    /// Its iterations follow each other: the last one ended as the running one began.
+    pub(super) follows: bool,
     /// What its next or running iteration is expected to do.
     pub(super) predictor: Predictor,
     pub(super) iterations: u64,
@@ -134,6 +136,7 @@ impl Account {
             bypassed: Bypasses::default(),
             served: Ticks::ZERO,
             goes_on: false,
+            follows: false,
             predictor: Predictor::of(terms.declared),
             iterations: 0,
             shifted: 0,

@@ -1,8 +1,9 @@
 //! What a job waits for, and whether others wait for it in vain.
 
-use super::super::fairness::Bypasses;
+use super::super::fairness::{Bypasses, falls_behind};
 use super::super::run::{Phase, Stall};
 use super::Account;
+use crate::types::tuning::LONG_ITERATION;
 use crate::types::units::Ticks;
 use crate::types::want::Growth;
 
@@ -70,6 +71,23 @@ impl Account {
     pub(in crate::ledger) fn is_about_to_begin(&self) -> bool {
         let can = matches!(self.phase, Phase::Idle) && self.away.is_empty();
         self.goes_on && can && !self.gone
+    }
+
+    /// Whether its running iteration, which takes no longer than usual and does not wait for memory,
+    /// is followed at once by one that goes before those of a job that has had so much time.
+    pub(in crate::ledger) fn goes_on_before(&self, waiting: Ticks, now: Ticks) -> bool {
+        let taken = match &self.phase {
+            Phase::Running(run) => run.elapsed(now, None),
+            Phase::Admitted => Ticks::ZERO,
+            Phase::Idle | Phase::Waiting(_) => return false,
+        };
+        let Some(profile) = self.predictor.profile() else { return false };
+        let length = profile.length();
+        self.follows
+            && self.stall.is_none()
+            && !self.is_called()
+            && taken <= Ticks::new(length.value().saturating_mul(LONG_ITERATION))
+            && falls_behind(self.served, length, waiting)
     }
 
     /// Whether it has stood still, and does so still.

@@ -122,3 +122,112 @@ fn one_that_does_not_go_on_keeps_nobody_waiting() {
         books.start(other);
     }
 }
+
+/// Two jobs that take so much each, and may run beside each other. The second one has had an
+/// iteration of a hundred ticks. The first one has had some of ten, of which each began as the last
+/// one ended, and runs the next one.
+fn behind(first: JobConfig, second: JobConfig, pages: u64) -> (Books, [JobKey; 2]) {
+    let mut books = Books::new(10);
+    let [one, other] = [first, second].map(|config| books.try_join(config).unwrap());
+    for job in [one, other] {
+        (0..3).for_each(|_| books.iterate(job, pages));
+    }
+    for (job, length) in [(other, 100), (one, 10), (one, 10)] {
+        books.start(job);
+        run_some(&mut books, job, length, pages);
+    }
+    books.start(one);
+    (books, [one, other])
+}
+
+/// The rest of an iteration of so many pages and ticks, which ends as the next one begins.
+fn run_some(books: &mut Books, job: JobKey, length: u64, pages: u64) {
+    let pages = &PAGES[..pages as usize];
+    books.lease(job, ARENA, pages);
+    books.now = books.now.saturating_add(Ticks::new(length));
+    books.give_for_good(job, ARENA, pages);
+    books.end_with(job, true);
+}
+
+#[test]
+fn who_has_had_more_time_waits_for_one_that_goes_on() {
+    let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
+    assert!(waits(&mut books, other));
+    let mut ends = 0;
+    while waits(&mut books, other) {
+        run_some(&mut books, one, 10, 8);
+        books.start(one);
+        ends += 1;
+    }
+    let served = |job: JobKey| books.ledger.accounts[&job].served.value();
+    let (had, due) = (served(one) * 3, served(other) * 2);
+    assert!(ends > 1 && had <= due && due < had + 3 * 14, "{ends} {had} {due}");
+}
+
+#[test]
+fn nobody_waits_for_one_beside_which_there_is_room() {
+    let (mut books, [_, other]) = behind("one".into(), "other".into(), 4);
+    books.start(other);
+}
+
+#[test]
+fn nobody_waits_for_one_of_lower_priority() {
+    let second = JobConfig::new("other").priority(1);
+    let (mut books, [_, other]) = behind("one".into(), second, 8);
+    books.start(other);
+}
+
+#[test]
+fn nobody_waits_for_one_that_pauses_between_its_iterations() {
+    let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
+    books.end(one);
+    books.start(one);
+    books.start(other);
+}
+
+#[test]
+fn nobody_waits_for_one_that_waits_for_memory() {
+    let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
+    books.lease(other, ARENA, &PAGES[..1]);
+    assert!(waits(&mut books, other));
+    books.woken();
+    assert!(books.is_denied(one, ARENA, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    assert!(books.woken());
+    books.start(other);
+}
+
+#[test]
+fn nobody_waits_for_one_that_takes_much_longer_than_usual() {
+    let (mut books, [_, other]) = behind("one".into(), "other".into(), 8);
+    books.now = books.now.saturating_add(Ticks::new(10));
+    books.ledger.look(books.now);
+    assert!(waits(&mut books, other));
+    books.woken();
+    books.now = books.now.saturating_add(Ticks::new(30));
+    books.ledger.look(books.now);
+    assert!(books.woken());
+    books.start(other);
+}
+
+#[test]
+fn one_that_waits_for_another_to_catch_up_is_passed_over_no_more_often() {
+    let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
+    books.ledger.accounts.get_mut(&other).unwrap().served = Ticks::new(1 << 20);
+    let mut before = 0;
+    while waits(&mut books, other) {
+        run_some(&mut books, one, 1, 8);
+        books.start(one);
+        before += 1;
+    }
+    assert_eq!(before, 17);
+}
+
+#[test]
+fn a_third_job_does_not_wait_for_that() {
+    let (mut books, [_, other]) = behind("one".into(), "other".into(), 8);
+    assert!(waits(&mut books, other));
+    let third = books.join("third");
+    books.start(third);
+    // All begin anew.
+    books.start(other);
+}

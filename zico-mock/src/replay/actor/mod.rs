@@ -5,7 +5,9 @@ mod ending;
 use std::collections::HashMap;
 use std::num::NonZeroU8;
 
-use zico_core::{AllocError, Begin, Block, Bytes, Held, JobConfig, JobId, Pool, Request, Ticks};
+use zico_core::{
+    AllocError, Begin, Block, Bytes, Held, Job, JobConfig, JobId, Pool, Request, Ticks,
+};
 
 use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
@@ -44,6 +46,7 @@ pub(in crate::replay) struct Actor<'t> {
     marks: bool,
     /// It tells no lifetimes.
     learned: bool,
+    ends_with_next: bool,
     wanted: u64,
     usage: Usage,
     progress: Progress,
@@ -87,6 +90,7 @@ impl<'t> Actor<'t> {
             last_on: 0,
             marks: !config.detect,
             learned: config.learned,
+            ends_with_next: config.ends_with_next,
             wanted: config.iterations,
             usage,
             progress: Progress::default(),
@@ -356,8 +360,9 @@ impl<'t> Actor<'t> {
         if self.takes_turns {
             self.disown_all()?;
         }
-        let job = self.job.as_ref().filter(|_| self.marks);
-        if let Some(Err(error)) = job.map(|job| job.job().end()) {
+        let job = self.job.as_ref().filter(|_| self.marks).map(|job| job.job());
+        let end = |job: &Job<_>| if self.ends_with_next { job.end_with_next() } else { job.end() };
+        if let Some(Err(error)) = job.map(end) {
             return Ok(Done::Never(error.to_string()));
         }
         self.note_kept();
