@@ -119,7 +119,7 @@ impl Ledger {
             let all = need.saturating_add(kept).saturating_sub(other.kept());
             let fits = all.saturating_add(other.comes_to()) <= self.target;
             let is_first = own.terms.priority <= other.terms.priority;
-            is_first && other.goes_on_before(own.served, self.now) && !fits
+            is_first && other.goes_on_before(own.lately, self.now) && !fits
         };
         !own.bypassed.is_overdue() && self.accounts.values().any(is_behind)
     }

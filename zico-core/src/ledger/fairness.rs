@@ -13,8 +13,10 @@
 //! would take turns one for one, and the job with the short ones would have next to nothing.
 //! For the same reason none starts beside an iteration whose job has had less than two thirds of
 //! its time and begins the next one at once ([`falls_behind`]), if the two jobs do not fit at their
-//! peaks: there would be no room for the next one. That holds for no longer than twice what the
-//! iteration usually takes, and not while it waits for memory itself.
+//! peaks: there would be no room for the next one. The time of some eight of the longest iterations
+//! counts ([`forget_time`](Ledger::forget_time)), so that a job that has done nothing for long does
+//! not catch up with all of that. It holds for no longer than twice what the iteration usually
+//! takes, and not while it waits for memory itself.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.
@@ -22,7 +24,10 @@
 
 use core::cmp::Ordering;
 
-use crate::types::tuning::{LEAST_PART_OF_TIME, MOST_BYPASSES};
+use super::Ledger;
+use super::account::Account;
+use crate::types::JobKey;
+use crate::types::tuning::{LATELY, LEAST_PART_OF_TIME, MOST_BYPASSES};
 use crate::types::units::Ticks;
 
 /// By how many one that waits has been passed over, since it has waited.
@@ -51,6 +56,23 @@ impl Bypasses {
 /// that waits: it has had less than that, and no more even then.
 pub(super) fn goes_on(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
     served < waiting && served.saturating_add(length) <= waiting
+}
+
+impl Ledger {
+    /// An iteration of a job has ended, and what was long ago counts less from now on. What others
+    /// had before its first one ended does not count at all: the job was not ready for more.
+    /// O(jobs).
+    pub(super) fn forget_time(&mut self, job: JobKey) {
+        let is_first = self.accounts.get(&job).is_some_and(|account| account.iterations == 1);
+        let length = |account: &Account| account.predictor.profile().map(|known| known.length());
+        let longest = self.accounts.values().filter_map(length).max().unwrap_or_default();
+        let most = self.accounts.values().map(|account| account.lately).max().unwrap_or_default();
+        let is_long = most.value() / LATELY > longest.value();
+        for account in self.accounts.values_mut().filter(|_| is_first || is_long) {
+            let part = if is_first { 0 } else { account.lately.value() / 2 };
+            account.lately = Ticks::new(part);
+        }
+    }
 }
 
 /// Whether a job that has had so much time, and has another iteration of such a length, falls

@@ -91,6 +91,7 @@ impl Ledger {
             return Err(NotRunning);
         }
         self.now = now;
+        self.forget_time(job);
         let goes_on = is_followed && self.goes_on_first(job);
         if let Some(account) = self.accounts.get_mut(&job) {
             (account.goes_on, account.follows) = (goes_on, is_followed);

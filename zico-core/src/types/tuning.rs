@@ -94,6 +94,9 @@ pub(crate) const CARRIED_PART: u32 = 64;
 /// less if it can be helped. More is fairer, less leaves more overlap. Measured:
 /// docs/policies.md.
 pub(crate) const LEAST_PART_OF_TIME: (u64, u64) = (2, 3);
+/// Iterations, the longest of all: the time of so many counts for that. More evens out more, less
+/// gives a job that comes back less of a lead. Chosen.
+pub(crate) const LATELY: u64 = 8;
 /// Times: an iteration that takes more than so many times its usual length keeps nobody from
 /// starting who has had more time. More serves jobs of uneven iterations, less those beside one
 /// that has stopped to do something else. Chosen.

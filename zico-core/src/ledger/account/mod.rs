@@ -81,6 +81,8 @@ pub(crate) struct Account {
     pub(super) bypassed: Bypasses,
     /// How long its iterations have taken, waiting left out.
     pub(super) served: Ticks,
+    /// The same of late ([`fairness`](super::fairness)).
+    pub(super) lately: Ticks,
     /// Its last iteration has ended because the next one begins, which goes before those that wait.
     pub(super) goes_on: bool,
     /// Its iterations follow each other: the last one ended as the running one began.
@@ -135,6 +137,7 @@ impl Account {
             still: false,
             bypassed: Bypasses::default(),
             served: Ticks::ZERO,
+            lately: Ticks::ZERO,
             goes_on: false,
             follows: false,
             predictor: Predictor::of(terms.declared),
@@ -384,6 +387,7 @@ impl Account {
         };
         let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
         self.served = self.served.saturating_add(length);
+        self.lately = self.lately.saturating_add(length);
         self.course.ended = Some(now);
         self.turn.iter_mut().for_each(|turn| turn.has_run = true);
         self.has_moved();

@@ -74,7 +74,7 @@ impl Account {
     }
 
     /// Whether its running iteration, which takes no longer than usual and does not wait for memory,
-    /// is followed at once by one that goes before those of a job that has had so much time.
+    /// is followed at once by one that goes before those of a job that has had so much time of late.
     pub(in crate::ledger) fn goes_on_before(&self, waiting: Ticks, now: Ticks) -> bool {
         let taken = match &self.phase {
             Phase::Running(run) => run.elapsed(now, None),
@@ -87,7 +87,7 @@ impl Account {
             && self.stall.is_none()
             && !self.is_called()
             && taken <= Ticks::new(length.value().saturating_mul(LONG_ITERATION))
-            && falls_behind(self.served, length, waiting)
+            && falls_behind(self.lately, length, waiting)
     }
 
     /// Whether it has stood still, and does so still.

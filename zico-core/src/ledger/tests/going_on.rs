@@ -159,8 +159,8 @@ fn who_has_had_more_time_waits_for_one_that_goes_on() {
         books.start(one);
         ends += 1;
     }
-    let served = |job: JobKey| books.ledger.accounts[&job].served.value();
-    let (had, due) = (served(one) * 3, served(other) * 2);
+    let lately = |job: JobKey| books.ledger.accounts[&job].lately.value();
+    let (had, due) = (lately(one) * 3, lately(other) * 2);
     assert!(ends > 1 && had <= due && due < had + 3 * 14, "{ends} {had} {due}");
 }
 
@@ -212,7 +212,12 @@ fn nobody_waits_for_one_that_takes_much_longer_than_usual() {
 #[test]
 fn one_that_waits_for_another_to_catch_up_is_passed_over_no_more_often() {
     let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
-    books.ledger.accounts.get_mut(&other).unwrap().served = Ticks::new(1 << 20);
+    books.end(one);
+    for (job, length) in [(other, 100), (other, 100), (other, 100), (one, 1)] {
+        books.start(job);
+        run_some(&mut books, job, length, 8);
+    }
+    books.start(one);
     let mut before = 0;
     while waits(&mut books, other) {
         run_some(&mut books, one, 1, 8);
@@ -230,4 +235,27 @@ fn a_third_job_does_not_wait_for_that() {
     books.start(third);
     // All begin anew.
     books.start(other);
+}
+
+#[test]
+fn what_others_had_before_the_first_iteration_or_long_ago_does_not_count() {
+    let (mut books, [one, other]) = behind("one".into(), "other".into(), 8);
+    books.end(one);
+    for _ in 0..100 {
+        books.start(other);
+        run_some(&mut books, other, 100, 8);
+    }
+    let lately = |books: &Books, job: JobKey| books.ledger.accounts[&job].lately.value();
+    let (least, most) = (4 * 104, 9 * 104);
+    assert!((least..most).contains(&lately(&books, other)), "{}", lately(&books, other));
+    assert_eq!(lately(&books, one), 0);
+    // Neither is that of one that has had an iteration.
+    let third = books.join("third");
+    books.start(other);
+    run_some(&mut books, other, 100, 8);
+    books.iterate(third, 1);
+    assert_eq!([one, other, third].map(|job| lately(&books, job)), [0; 3]);
+    books.start(other);
+    run_some(&mut books, other, 100, 8);
+    assert_eq!([one, other, third].map(|job| lately(&books, job)), [0, 104, 0]);
 }
