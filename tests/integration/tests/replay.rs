@@ -174,7 +174,7 @@ fn whoever_goes_on_at_once_has_its_share() {
         let outcome = together.run(&ReplayConfig { ends_with_next: true, ..config });
         all_went_well(&outcome, together.iterations);
         let shares = together.shares(&outcome);
-        assert!(shares.iter().all(|&share| share > 0.5), "{names:?} {shares:?}");
+        assert!(shares.iter().all(|&share| share > 0.47), "{names:?} {shares:?}");
         assert!(shares.iter().sum::<f64>() > 1.2, "{names:?} {shares:?}");
     }
 }

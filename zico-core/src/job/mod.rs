@@ -163,7 +163,7 @@ impl<D: Device> Job<D> {
     ///
     /// The next one goes before those of others that wait, if each of these jobs has had more time
     /// by one of its iterations: short ones have as much time as long ones that do not fit beside.
-    /// While it has had less than two thirds of their time, none of these jobs starts beside it where
+    /// While it has had less than four fifths of their time, none of these jobs starts beside it where
     /// its next iteration would then have no room.
     ///
     /// A job that then does nothing for as long as the pool has

@@ -11,7 +11,7 @@
 //! that wait go first, unless each of them has had more time by an iteration of that job: then it
 //! goes on ([`goes_on`]). Else short iterations and long ones that never fit beside each other
 //! would take turns one for one, and the job with the short ones would have next to nothing.
-//! For the same reason none starts beside an iteration whose job has had less than two thirds of
+//! For the same reason none starts beside an iteration whose job has had less than four fifths of
 //! its time and begins the next one at once ([`falls_behind`]), if the two jobs do not fit at their
 //! peaks: there would be no room for the next one. The time of some eight of the longest iterations
 //! counts ([`forget_time`](Ledger::forget_time)), so that a job that has done nothing for long does

@@ -93,7 +93,7 @@ pub(crate) const CARRIED_PART: u32 = 64;
 /// Part of another job's time: one that runs, whose iterations follow each other at once, has no
 /// less if it can be helped. More is fairer, less leaves more overlap. Measured:
 /// docs/policies.md.
-pub(crate) const LEAST_PART_OF_TIME: (u64, u64) = (2, 3);
+pub(crate) const LEAST_PART_OF_TIME: (u64, u64) = (4, 5);
 /// Iterations, the longest of all: the time of so many counts for that. More evens out more, less
 /// gives a job that comes back less of a lead. Chosen.
 pub(crate) const LATELY: u64 = 8;

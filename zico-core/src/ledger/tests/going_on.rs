@@ -160,8 +160,8 @@ fn who_has_had_more_time_waits_for_one_that_goes_on() {
         ends += 1;
     }
     let lately = |job: JobKey| books.ledger.accounts[&job].lately.value();
-    let (had, due) = (lately(one) * 3, lately(other) * 2);
-    assert!(ends > 1 && had <= due && due < had + 3 * 14, "{ends} {had} {due}");
+    let (had, due) = (lately(one) * 5, lately(other) * 4);
+    assert!(ends > 1 && had <= due && due < had + 5 * 14, "{ends} {had} {due}");
 }
 
 #[test]
