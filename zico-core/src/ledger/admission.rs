@@ -109,8 +109,8 @@ impl Ledger {
 
     /// Whether a job that needs so much waits, though its iteration might start: one that runs has
     /// had much less time, begins the next one at once, and could not beside this one. Nobody waits
-    /// so for one that waits for memory, takes much longer than usual, or is to give way. Nor, once
-    /// that ends, does one that has been passed over too often: the other one does not go on then.
+    /// so for one that waits for memory, takes much longer than usual, or is to give way; nor does
+    /// one that has been passed over too often.
     fn waits_for_one_behind(&self, job: JobKey, need: u32) -> bool {
         let Some(own) = self.accounts.get(&job) else { return false };
         let kept = self.accounts.iter().filter(|&(&key, _)| key != job);
@@ -121,7 +121,7 @@ impl Ledger {
             let is_first = own.terms.priority <= other.terms.priority;
             is_first && other.goes_on_before(own.lately, self.now) && !fits
         };
-        self.accounts.values().any(is_behind)
+        !own.bypassed.is_overdue() && self.accounts.values().any(is_behind)
     }
 
     /// The room in which a job's iteration runs, what it keeps included, in regions.

@@ -259,3 +259,27 @@ fn what_others_had_before_the_first_iteration_or_long_ago_does_not_count() {
     run_some(&mut books, other, 100, 8);
     assert_eq!([one, other, third].map(|job| lately(&books, job)), [0, 104, 0]);
 }
+
+#[test]
+fn nobody_waits_for_ever_for_two_of_which_one_always_runs() {
+    let mut books = Books::new(10);
+    let [one, two, other] = ["one", "two", "other"].map(|name| books.join(name));
+    for (job, pages) in [(one, 3), (two, 3), (other, 8)] {
+        (0..3).for_each(|_| books.iterate(job, pages));
+    }
+    for (job, length, pages) in [(other, 1000, 8), (other, 1000, 8), (one, 1, 3), (two, 1, 3)] {
+        books.start(job);
+        run_some(&mut books, job, length, pages);
+    }
+    books.start(one);
+    books.start(two);
+    let mut before = 0;
+    while waits(&mut books, other) {
+        let job = [one, two][before % 2];
+        run_some(&mut books, job, 1, 3);
+        books.start(job);
+        before += 1;
+        assert!(before <= 20, "as long as the others like");
+    }
+    assert!(before > 10, "{before}");
+}
