@@ -13,10 +13,12 @@
 //! would take turns one for one, and the job with the short ones would have next to nothing.
 //! For the same reason none starts beside an iteration whose job has had less than four fifths of
 //! its time and begins the next one at once ([`falls_behind`]), if the two jobs do not fit at their
-//! peaks: there would be no room for the next one. The time of some eight of the longest iterations
-//! counts ([`forget_time`](Ledger::forget_time)), so that a job that has done nothing for long does
-//! not catch up with all of that. It holds for no longer than twice what the iteration usually
-//! takes, and not while it waits for memory itself.
+//! peaks: there would be no room for the next one. That holds for no longer than twice what the
+//! iteration usually takes, and not while it waits for memory itself.
+//!
+//! The time of some sixteen of the longest iterations counts for both
+//! ([`forget_time`](Ledger::forget_time)): a job that was slow to begin, or has done nothing for
+//! long, does not catch up with all that others had meanwhile.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.

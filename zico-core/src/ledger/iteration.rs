@@ -102,8 +102,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether all that wait have had more time than a job, by an iteration of it, and none has been
-    /// passed over too often or has a higher priority.
+    /// Whether all that wait have had more time of late than a job, by an iteration of it, and none
+    /// has been passed over too often or has a higher priority.
     fn goes_on_first(&self, job: JobKey) -> bool {
         let Some(own) = self.accounts.get(&job) else { return false };
         let length = own.predictor.profile().map_or(Ticks::MAX, |profile| profile.length());
@@ -114,7 +114,7 @@ impl Ledger {
                 let is_first = other.bypassed.is_overdue()
                     || other.away.is_absent()
                     || other.terms.priority > own.terms.priority;
-                !is_first && goes_on(own.served, length, other.served)
+                !is_first && goes_on(own.lately, length, other.lately)
             })
     }
 

@@ -96,7 +96,7 @@ pub(crate) const CARRIED_PART: u32 = 64;
 pub(crate) const LEAST_PART_OF_TIME: (u64, u64) = (4, 5);
 /// Iterations, the longest of all: the time of so many counts for that. More evens out more, less
 /// gives a job that comes back less of a lead. Chosen.
-pub(crate) const LATELY: u64 = 8;
+pub(crate) const LATELY: u64 = 16;
 /// Times: an iteration that takes more than so many times its usual length keeps nobody from
 /// starting who has had more time. More serves jobs of uneven iterations, less those beside one
 /// that has stopped to do something else. Chosen.
