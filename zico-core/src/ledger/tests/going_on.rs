@@ -127,11 +127,11 @@ fn one_that_does_not_go_on_keeps_nobody_waiting() {
 /// Two jobs that take so much each, and may run beside each other. The second one has had an
 /// iteration of a hundred ticks. The first one has had some of ten, of which each began as the last
 /// one ended, and runs the next one.
-fn behind(first: JobConfig, second: JobConfig, pages: u64) -> (Books, [JobKey; 2]) {
+fn behind(first: JobConfig, second: JobConfig, pages: usize) -> (Books, [JobKey; 2]) {
     let mut books = Books::new(10);
     let [one, other] = [first, second].map(|config| books.try_join(config).unwrap());
     for job in [one, other] {
-        (0..3).for_each(|_| books.iterate(job, pages));
+        (0..3).for_each(|_| books.iterate(job, pages as u64));
     }
     for (job, length) in [(other, 100), (one, 10), (one, 10)] {
         books.start(job);
@@ -142,8 +142,8 @@ fn behind(first: JobConfig, second: JobConfig, pages: u64) -> (Books, [JobKey; 2
 }
 
 /// The rest of an iteration of so many pages and ticks, which ends as the next one begins.
-fn run_some(books: &mut Books, job: JobKey, length: u64, pages: u64) {
-    let pages = &PAGES[..pages as usize];
+fn run_some(books: &mut Books, job: JobKey, length: u64, pages: usize) {
+    let pages = &PAGES[..pages];
     books.lease(job, ARENA, pages);
     books.now = books.now.saturating_add(Ticks::new(length));
     books.give_for_good(job, ARENA, pages);
@@ -266,7 +266,7 @@ fn nobody_waits_for_ever_for_two_of_which_one_always_runs() {
     let mut books = Books::new(10);
     let [one, two, other] = ["one", "two", "other"].map(|name| books.join(name));
     for (job, pages) in [(one, 3), (two, 3), (other, 8)] {
-        (0..3).for_each(|_| books.iterate(job, pages));
+        (0..3).for_each(|_| books.iterate(job, pages as u64));
     }
     for (job, length, pages) in [(other, 1000, 8), (other, 1000, 8), (one, 1, 3), (two, 1, 3)] {
         books.start(job);

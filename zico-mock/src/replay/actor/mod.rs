@@ -360,7 +360,7 @@ impl<'t> Actor<'t> {
         if self.takes_turns {
             self.disown_all()?;
         }
-        let job = self.job.as_ref().filter(|_| self.marks).map(|job| job.job());
+        let job = self.job.as_ref().filter(|_| self.marks).map(Handle::job);
         let end = |job: &Job<_>| if self.ends_with_next { job.end_with_next() } else { job.end() };
         if let Some(Err(error)) = job.map(end) {
             return Ok(Done::Never(error.to_string()));
