@@ -266,7 +266,7 @@ fn nobody_waits_for_ever_for_two_of_which_one_always_runs() {
     let mut books = Books::new(10);
     let [one, two, other] = ["one", "two", "other"].map(|name| books.join(name));
     for (job, pages) in [(one, 3), (two, 3), (other, 8)] {
-        (0..3).for_each(|_| books.iterate(job, pages as u64));
+        (0..3).for_each(|_| books.iterate(job, pages));
     }
     for (job, length, pages) in [(other, 1000, 8), (other, 1000, 8), (one, 1, 3), (two, 1, 3)] {
         books.start(job);
