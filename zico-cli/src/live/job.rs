@@ -115,7 +115,7 @@ impl<'r, S: Stage> Player<'r, S> {
     }
 
     fn end(&mut self) -> Done {
-        self.job.end()?;
+        if self.run.config.ends_with_next { self.job.end_with_next() } else { self.job.end() }?;
         self.note_kept();
         self.outcome.iterations += 1;
         self.outcome.ends.push(self.began.elapsed());

@@ -170,6 +170,7 @@ impl Workers {
                 terms: config.jobs.get(index as usize).cloned().unwrap_or_default(),
                 iterations: config.iterations,
                 learned: config.learned,
+                ends_with_next: config.ends_with_next,
                 time_scale: config.machine.time_scale,
                 run_ahead: config.machine.run_ahead,
                 first_seed: 1 + index.wrapping_mul(SEEDS),

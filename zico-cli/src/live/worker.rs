@@ -32,6 +32,7 @@ pub(super) struct Task {
     pub(super) terms: JobConfig,
     pub(super) iterations: u64,
     pub(super) learned: bool,
+    pub(super) ends_with_next: bool,
     pub(super) time_scale: f64,
     pub(super) run_ahead: u64,
     pub(super) first_seed: u32,
@@ -87,6 +88,7 @@ where
     let config = ReplayConfig {
         iterations: task.iterations,
         learned: task.learned,
+        ends_with_next: task.ends_with_next,
         machine: Machine {
             time_scale: task.time_scale,
             run_ahead: task.run_ahead,
