@@ -17,7 +17,7 @@
 //! iteration usually takes, and not while it waits for memory itself.
 //!
 //! The time of some sixteen of the longest iterations counts for both
-//! ([`forget_time`](Ledger::forget_time)): a job that was slow to begin, or has done nothing for
+//! ([`forget_time`](super::Ledger::forget_time)): a job that was slow to begin, or has done nothing for
 //! long, does not catch up with all that others had meanwhile.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
@@ -26,10 +26,7 @@
 
 use core::cmp::Ordering;
 
-use super::Ledger;
-use super::account::Account;
-use crate::types::JobKey;
-use crate::types::tuning::{LATELY, LEAST_PART_OF_TIME, MOST_BYPASSES};
+use crate::types::tuning::{LEAST_PART_OF_TIME, MOST_BYPASSES};
 use crate::types::units::Ticks;
 
 /// By how many one that waits has been passed over, since it has waited.
@@ -58,23 +55,6 @@ impl Bypasses {
 /// that waits: it has had less than that, and no more even then.
 pub(super) fn goes_on(served: Ticks, length: Ticks, waiting: Ticks) -> bool {
     served < waiting && served.saturating_add(length) <= waiting
-}
-
-impl Ledger {
-    /// An iteration of a job has ended, and what was long ago counts less from now on. What others
-    /// had before its first one ended does not count at all: the job was not ready for more.
-    /// O(jobs).
-    pub(super) fn forget_time(&mut self, job: JobKey) {
-        let is_first = self.accounts.get(&job).is_some_and(|account| account.iterations == 1);
-        let length = |account: &Account| account.predictor.profile().map(|known| known.length());
-        let longest = self.accounts.values().filter_map(length).max().unwrap_or_default();
-        let most = self.accounts.values().map(|account| account.lately).max().unwrap_or_default();
-        let is_long = most.value() / LATELY > longest.value();
-        for account in self.accounts.values_mut().filter(|_| is_first || is_long) {
-            let part = if is_first { 0 } else { account.lately.value() / 2 };
-            account.lately = Ticks::new(part);
-        }
-    }
 }
 
 /// Whether a job that has had so much time, and has another iteration of such a length, falls

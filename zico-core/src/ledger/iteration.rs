@@ -9,6 +9,7 @@ use crate::learn::signature::{Mark, Signature};
 use crate::types::JobKey;
 use crate::types::error::{BeginError, NotRunning};
 use crate::types::report::Begin;
+use crate::types::tuning::LATELY;
 use crate::types::units::Ticks;
 
 impl Ledger {
@@ -100,6 +101,21 @@ impl Ledger {
         self.tighten();
         self.admit();
         Ok(())
+    }
+
+    /// An iteration of a job has ended, and what was long ago counts less from now on. What others
+    /// had before its first one ended does not count at all: the job was not ready for more.
+    /// O(jobs).
+    fn forget_time(&mut self, job: JobKey) {
+        let is_first = self.accounts.get(&job).is_some_and(|account| account.iterations == 1);
+        let length = |account: &Account| account.predictor.profile().map(|known| known.length());
+        let longest = self.accounts.values().filter_map(length).max().unwrap_or_default();
+        let most = self.accounts.values().map(|account| account.lately).max().unwrap_or_default();
+        let is_long = most.value() / LATELY > longest.value();
+        for account in self.accounts.values_mut().filter(|_| is_first || is_long) {
+            let part = if is_first { 0 } else { account.lately.value() / 2 };
+            account.lately = Ticks::new(part);
+        }
     }
 
     /// Whether all that wait have had more time of late than a job, by an iteration of it, and none
