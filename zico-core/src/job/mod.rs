@@ -161,10 +161,8 @@ impl<D: Device> Job<D> {
     /// for that, as PyTorch's optimizers make a step before gradients are freed. What a job holds
     /// between iterations others cannot count on; what one that runs will free they can.
     ///
-    /// The next one goes before those of others that wait, if each of these jobs has had more time
-    /// by one of its iterations: short ones have as much time as long ones that do not fit beside.
-    /// While it has had less than four fifths of their time, none of these jobs starts beside it where
-    /// its next iteration would then have no room.
+    /// The next one goes before those of jobs that wait, if each has had more time by one of its
+    /// iterations; while it has had less than four fifths of that, none starts in its next one's room.
     ///
     /// A job that then does nothing for as long as the pool has
     /// [patience](crate::PoolConfig::patience) has ended it: whoever [looks](crate::Pool::poll)

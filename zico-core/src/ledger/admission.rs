@@ -86,7 +86,7 @@ impl Ledger {
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
         if fits(kept) {
-            if runs && self.waits_for_one_behind(job, need) {
+            if runs && self.waits_for_one_behind(job, need.saturating_add(kept)) {
                 self.holds_off = true;
                 return Some(Obstacle::Behind);
             }
@@ -107,17 +107,15 @@ impl Ledger {
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
     }
 
-    /// Whether a job that needs so much waits, though its iteration might start: one that runs has
-    /// had much less time, begins the next one at once, and could not beside this one. Nobody waits
-    /// so for one that waits for memory, takes much longer than usual, or is to give way; nor does
-    /// one that has been passed over too often.
-    fn waits_for_one_behind(&self, job: JobKey, need: u32) -> bool {
+    /// Whether a job waits that needs so much with what the others keep, though its iteration might
+    /// start: one that runs has had much less time, begins the next one at once, and could not
+    /// beside this one. Nobody waits so for one that waits for memory, takes much longer than usual,
+    /// or is to give way; nor does one that has been passed over too often.
+    fn waits_for_one_behind(&self, job: JobKey, all: u32) -> bool {
         let Some(own) = self.accounts.get(&job) else { return false };
-        let kept = self.accounts.iter().filter(|&(&key, _)| key != job);
-        let kept = kept.map(|(_, other)| other.kept()).fold(0, u32::saturating_add);
         let is_behind = |other: &Account| {
-            let all = need.saturating_add(kept).saturating_sub(other.kept());
-            let fits = all.saturating_add(other.comes_to()) <= self.target;
+            let beside = all.saturating_sub(other.kept());
+            let fits = beside.saturating_add(other.comes_to()) <= self.target;
             let is_first = own.terms.priority <= other.terms.priority;
             is_first && other.goes_on_before(own.lately, self.now) && !fits
         };

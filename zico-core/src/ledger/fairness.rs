@@ -17,8 +17,8 @@
 //! iteration usually takes, and not while it waits for memory itself.
 //!
 //! The time of some sixteen of the longest iterations counts for both
-//! ([`forget_time`](super::Ledger::forget_time)): a job that was slow to begin, or has done nothing for
-//! long, does not catch up with all that others had meanwhile.
+//! ([`forget_time`](super::Ledger::forget_time)): a job that was slow to begin, or has done nothing
+//! for long, does not catch up with all that others had meanwhile.
 //!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.

@@ -2,6 +2,7 @@
 
 mod away;
 mod claim;
+mod figures;
 mod growth;
 mod pace;
 mod turn;
@@ -20,11 +21,10 @@ use crate::learn::signature::Signature;
 use crate::policy::Tenant;
 use crate::types::config::Terms;
 use crate::types::pulse::Pulse;
-use crate::types::report::{Activity, Held};
-use crate::types::stats::{Counter, Stats};
+use crate::types::report::Activity;
 use crate::types::sync::Arc;
 use crate::types::tuning::CARRIED_PART;
-use crate::types::units::{Bytes, Progress, Regions, Ticks};
+use crate::types::units::{Progress, Regions, Ticks};
 use crate::types::zone::Zone;
 
 use away::Away;
@@ -157,32 +157,6 @@ impl Account {
     pub(crate) const fn of_user(mut self, user: u32) -> Self {
         self.user = user;
         self
-    }
-
-    /// What is charged to it, in regions of this size.
-    pub(crate) fn held(&self, region: Bytes) -> Held {
-        let bytes = |regions: u32| Regions::new(regions).bytes(region);
-        let leased = |zone: Zone| bytes(self.leased[zone.index()]);
-        Held {
-            persistent: leased(Zone::Persistent),
-            iteration: leased(Zone::Iteration),
-            draining: bytes(self.draining),
-            peak: bytes(self.peak),
-            peak_leased: bytes(self.peak_leased),
-        }
-    }
-
-    /// The regions that back its blocks, in figures.
-    pub(crate) fn stats(&self, region: Bytes) -> Stats {
-        let bytes = |regions: u64| Bytes::new(regions.saturating_mul(region.value()));
-        let current = u64::from(self.leased_total()) + u64::from(self.draining);
-        let reserved = Counter {
-            current: bytes(current),
-            peak: bytes(self.peak.into()),
-            allocated: bytes(self.taken),
-            freed: bytes(self.taken.saturating_sub(current)),
-        };
-        Stats { reserved, ..Stats::default() }
     }
 
     /// Regions of what persists that nobody else can have now.

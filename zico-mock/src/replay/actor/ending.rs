@@ -1,6 +1,6 @@
 //! What a job of a replay has, as the oracle is told, and how the job ends.
 
-use zico_core::{Block, Bytes, Ticks};
+use zico_core::{Block, Bytes, Held, Ticks};
 
 use super::Actor;
 use crate::Claim;
@@ -10,6 +10,14 @@ use crate::replay::state::State;
 use crate::trace::BlockId;
 
 impl Actor<'_> {
+    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next
+    /// one.
+    pub(super) fn note_kept(&mut self) {
+        let Held { persistent, iteration, .. } = self.held();
+        let leased = persistent.saturating_add(iteration);
+        self.outcome.kept = self.outcome.kept.at_least(leased);
+    }
+
     /// The job's claim to a block from now on.
     pub(super) fn own(&self, block: &Block) -> Result<Claim, ReplayError> {
         Ok(self.device.own(self.stream, self.tag, block.address(), block.bytes())?)

@@ -381,14 +381,6 @@ impl<'t> Actor<'t> {
         Done::Until(now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1))))
     }
 
-    /// No iteration of it runs: what it has leased it keeps, however long it waits for the next
-    /// one.
-    fn note_kept(&mut self) {
-        let Held { persistent, iteration, .. } = self.held();
-        let leased = persistent.saturating_add(iteration);
-        self.outcome.kept = self.outcome.kept.at_least(leased);
-    }
-
     fn is_inside(&self) -> bool {
         self.outcome.spans.last().is_some_and(|span| span.ended.is_none())
     }
