@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::inner::size;
 use crate::retry::retry_once;
-use crate::share::Share;
+use crate::share::{self, Share};
 
 /// Physical memory that is kept for other processes: what a [`Share`] device does without mapping
 /// anything.
@@ -229,13 +229,7 @@ impl Physical for CudaPhysical {
 
     fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<CudaPiece, CudaError> {
         self.check_length(len)?;
-        let mut handle = 0;
-        let raw = usize::try_from(descriptor.as_raw_fd()).unwrap_or(usize::MAX);
-        let shareable = std::ptr::without_provenance_mut(raw);
-        // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays
-        // the caller's; the other pointer is to a handle.
-        unsafe { self.driver.import(&raw mut handle, shareable, POSIX_FILE_DESCRIPTOR) }?;
-        Ok(self.enter(handle))
+        Ok(self.enter(share::import(self.driver, descriptor)?))
     }
 }
 

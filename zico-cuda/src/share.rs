@@ -7,6 +7,7 @@ use zico_core::{Bytes, Device};
 
 use crate::abi::POSIX_FILE_DESCRIPTOR;
 use crate::device::{CudaDevice, CudaMemory};
+use crate::driver::Driver;
 use crate::error::CudaError;
 
 /// A device whose physical memory can be handed to other processes.
@@ -48,14 +49,23 @@ impl Share for CudaDevice {
     fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<CudaMemory, CudaError> {
         self.check_length(len)?;
         let _entered = self.enter()?;
-        let mut handle = 0;
-        let raw = usize::try_from(descriptor.as_raw_fd()).unwrap_or(usize::MAX);
-        let shareable = std::ptr::without_provenance_mut::<c_void>(raw);
-        // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays
-        // the caller's; the other pointer is to a handle.
-        unsafe {
-            self.inner.context.driver.import(&raw mut handle, shareable, POSIX_FILE_DESCRIPTOR)
-        }?;
+        let handle = import(self.inner.context.driver, descriptor)?;
         Ok(self.enter_memory(handle, len))
     }
+}
+
+/// The driver's handle of the memory behind a descriptor.
+pub(crate) fn import(driver: &Driver, descriptor: BorrowedFd<'_>) -> Result<u64, CudaError> {
+    // A program may have the memory as its standard input: descriptor 0, which is a null pointer
+    // to the driver. Another descriptor of the same memory is not.
+    let is_null = descriptor.as_raw_fd() == 0;
+    let other = is_null.then(|| descriptor.try_clone_to_owned().ok()).flatten();
+    let passed = other.as_ref().map_or(descriptor.as_raw_fd(), AsRawFd::as_raw_fd);
+    let raw = usize::try_from(passed).unwrap_or(usize::MAX);
+    let shareable = std::ptr::without_provenance_mut::<c_void>(raw);
+    let mut handle = 0;
+    // SAFETY: for this kind the descriptor itself is passed in place of the pointer, and stays the
+    // caller's; the other pointer is to a handle.
+    unsafe { driver.import(&raw mut handle, shareable, POSIX_FILE_DESCRIPTOR) }?;
+    Ok(handle)
 }

@@ -259,7 +259,10 @@ export! { call:
     }
     /// 6.14 Virtual Memory Management
     cuMemImportFromShareableHandle(handle: *mut u64, shareable: *mut c_void, kind: c_uint) {
-        if kind != memory::POSIX_FILE_DESCRIPTOR { return Err(codes::INVALID_VALUE) }
+        // A null pointer is none, and so the descriptor 0 is none either, as a driver for a GPU has it.
+        if kind != memory::POSIX_FILE_DESCRIPTOR || shareable.is_null() {
+            return Err(codes::INVALID_VALUE)
+        }
         let descriptor = i32::try_from(shareable.addr()).map_err(|_| codes::INVALID_VALUE)?;
         // SAFETY: the caller's pointer.
         unsafe { put(handle, memory::import(descriptor)?) }
