@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from gpu import IN_SOFTWARE, needs_cuda, run
 
@@ -65,6 +67,21 @@ def test_out_of_memory_in_forward_and_training_goes_on() -> None:
     )
     expected = ["64", "64", "131072 out of memory", "64", "1048576 out of memory", "64"]
     assert out.splitlines() == expected
+
+
+def test_the_lack_of_memory_has_its_words_by_any_compiler(tmp_path: Path) -> None:
+    """Some compilers link a C++ library of their own, whose streams have no locale in a process with two of them."""
+    out = run(
+        """
+        zico.torch.enable("64MiB", name="greedy")
+        for _ in range(2):
+            try: torch.empty(1 << 28, device="cuda")
+            except torch.OutOfMemoryError as error: print(error)
+        """,
+        CXX="c++ -static-libstdc++",
+        XDG_CACHE_HOME=tmp_path,
+    )
+    assert out.count("Tried to allocate 1073741824 bytes: out of memory: greedy asked 1 GiB") == 2, out
 
 
 def test_out_of_memory_in_backward_can_be_tried_again() -> None:

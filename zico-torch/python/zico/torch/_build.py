@@ -45,10 +45,14 @@ def _options() -> list[str]:
         "-O2",
         "-fPIC",
         "-shared",
+        # The C++ library is the one that PyTorch has loaded: a second one in the process, as a compiler may link
+        # statically, has no locale and its own list of exceptions.
+        "-nodefaultlibs",
         f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
         f"-I{root / 'include'}",
         f"-L{root / 'lib'}",
         "-lc10",
+        "-lc",
         f"-Wl,-rpath,{root / 'lib'}",
     ]
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 namespace {
@@ -36,12 +37,14 @@ Library zico;
 // Bytes of the blocks that are live, for the profiler.
 std::atomic<int64_t> live{0};
 
+// Messages are made without streams of C++: where a compiler links a C++ library of its own into this one, those have no
+// locale and end the process.
 [[noreturn]] void refuse(size_t size) {
+  const std::string asked = std::to_string(size) + " bytes: " + zico.last_error();
   if (zico.last_status() == kOutOfMemory) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "zico: out of memory. Tried to allocate ", size, " bytes: ",
-                     zico.last_error());
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "zico: out of memory. Tried to allocate " + asked);
   }
-  TORCH_CHECK(false, "zico: cannot allocate ", size, " bytes: ", zico.last_error());
+  TORCH_CHECK(false, "zico: cannot allocate " + asked);
 }
 
 void report(void* block, int64_t size, c10::Device device) {
@@ -154,7 +157,8 @@ void* zico_shim_cuda_malloc(size_t size, int device, void* stream) {
   if (size == 0) {
     return nullptr;
   }
-  TORCH_CHECK(device == cuda_device, "zico: this job has memory of cuda:", cuda_device, ", not of cuda:", device);
+  TORCH_CHECK(device == cuda_device, "zico: this job has memory of cuda:" + std::to_string(cuda_device) +
+                                         ", not of cuda:" + std::to_string(device));
   return take(size, c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device)), stream);
 }
 
@@ -171,7 +175,7 @@ void zico_shim_cuda_free(void* block, size_t size, int device, void* stream) {
 void zico_shim_cuda_record_stream(void* block, void* stream) {
   if (block != nullptr) {
     const int status = zico.record_use(block, stream);
-    TORCH_CHECK(status == 0 || status == kNotLive, "zico: record_stream: ", zico.last_error());
+    TORCH_CHECK(status == 0 || status == kNotLive, std::string("zico: record_stream: ") + zico.last_error());
   }
 }
 
