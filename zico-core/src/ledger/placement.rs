@@ -230,9 +230,11 @@ impl Ledger {
     }
 
     /// Gives the missing pages regions that the job itself has given up and that the device has yet
-    /// to pass, at whatever page: its work runs in order. The last first, so that those that are to
-    /// pass sooner become free for others. O(pages), and what has been taken back since it was
-    /// given up is looked at once.
+    /// to pass, at whatever page: its work runs in order. Those given up first go first. Where the
+    /// page is needed again of which a region was taken, its mapping has to go, and that waits for
+    /// the device: it passes those pages soonest, and the last ones given up are the first to be
+    /// needed again. O(pages), and what has been taken back since it was given up is looked at
+    /// once.
     fn choose_own_draining(
         &mut self,
         job: JobKey,
@@ -255,11 +257,7 @@ impl Ledger {
             }
             (is_there, missing.is_empty())
         };
-        // The open batch is short, and is fenced as it is: pages wait for that.
-        if account.pending.iter().rev().any(|&region| take(region, open).1) {
-            return;
-        }
-        for fence in account.fenced.iter_mut().rev() {
+        for fence in &mut account.fenced {
             let (mut there, mut enough) = (Vec::new(), false);
             while !enough && let Some(region) = fence.regions.pop() {
                 let (is_there, is_enough) = take(region, fence.number);
@@ -271,6 +269,8 @@ impl Ledger {
                 return;
             }
         }
+        // The open batch is short, and is fenced as it is: pages wait for that.
+        let _ = account.pending.iter().rev().any(|&region| take(region, open).1);
     }
 
     /// Gives the missing pages regions that have no memory yet: those are all the same.

@@ -101,6 +101,27 @@ fn regions_are_chosen_in_order() {
     assert_eq!(books.state(), (0, 4, 0));
 }
 
+/// The page that was given up last is mostly the next to be needed again.
+#[test]
+fn what_was_given_up_first_goes_to_another_page_first() {
+    let mut books = Books::new(3);
+    let job = books.join("a");
+    books.lease(job, Zone::Iteration, &[0, 1, 2]);
+    for page in [0, 1] {
+        books.give(job, Zone::Iteration, &[page]);
+        books.fence(job);
+    }
+    books.give(job, Zone::Iteration, &[2]);
+    assert_eq!(books.lease(job, Zone::Iteration, &[3]), (0, 0, 1));
+    assert_eq!(books.lease(job, Zone::Iteration, &[1, 2]), (0, 0, 0), "they have theirs still");
+    // The open batch comes after all that is fenced.
+    books.give(job, Zone::Iteration, &[1]);
+    books.fence(job);
+    books.give(job, Zone::Iteration, &[2]);
+    assert_eq!(books.lease(job, Zone::Iteration, &[4]), (0, 0, 1));
+    assert_eq!(books.lease(job, Zone::Iteration, &[2]), (0, 0, 0), "it has its own still");
+}
+
 #[test]
 fn an_isolated_region_leaves_the_addresses_of_other_jobs() {
     for (hand_over, unmapped) in [(HandOver::Fenced, 0), (HandOver::Isolated, 1)] {
