@@ -23,6 +23,26 @@ fn it_says_in_one_line_what_it_serves_and_ends_when_interrupted() {
     }
 }
 
+/// A budget of so many regions that this process may not have a descriptor for each.
+#[test]
+fn regions_are_larger_where_there_are_few_descriptors() {
+    let few = |more: &str| {
+        let mut command = std::process::Command::new("sh");
+        let serve = format!("serve --device host --budget 8GiB {more} \"$@\"");
+        command.args(["-c", &format!("ulimit -n 3000; exec \"$0\" {serve}")]);
+        command.arg(zico().get_program());
+        command
+    };
+    let mut broker = Broker::start(few(""));
+    let told = "a budget of 8 GiB in 512 regions of 16 MiB\n";
+    assert!(broker.line.ends_with(told), "{}", broker.line);
+    assert_eq!(broker.end(Signal::TERM).0, Some(0));
+    let folder = Folder::new();
+    let mut command = few("--region 2MiB");
+    command.arg("--socket").arg(folder.path().join("b.sock"));
+    refused(&mut command, &["4096 regions of 2 MiB", "may have 3000", "--region"]);
+}
+
 /// Interrupted while a job runs: the job keeps what it holds.
 #[test]
 fn jobs_go_on_with_what_they_hold_when_it_ends() {

@@ -17,6 +17,7 @@ use crate::types::units::{Bytes, Ticks};
 pub struct PoolConfig {
     budget: Bytes,
     region: Option<Bytes>,
+    most_regions: u64,
     policy: Box<dyn Policy>,
     hand_over: HandOver,
     patience: Ticks,
@@ -31,6 +32,7 @@ impl PoolConfig {
         Self {
             budget,
             region: None,
+            most_regions: MOST_REGIONS_UNTOLD,
             policy: Box::new(TimeShift::default()),
             hand_over: HandOver::Fenced,
             patience: PATIENCE,
@@ -43,6 +45,14 @@ impl PoolConfig {
     #[must_use]
     pub fn region_size(mut self, region: Bytes) -> Self {
         self.region = Some(region);
+        self
+    }
+
+    /// How many regions there are at most where their size is not given, as each may take something
+    /// of which a process has only so much: a file descriptor, for example. They are larger then.
+    #[must_use]
+    pub fn most_regions(mut self, regions: u64) -> Self {
+        self.most_regions = regions.clamp(1, MOST_REGIONS_UNTOLD);
         self
     }
 
@@ -88,14 +98,14 @@ impl PoolConfig {
 
     /// The size of a region on a device of this granularity: as given, else 2 MiB or the
     /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
-    /// above 512 GiB. Less for a budget below 4 GiB: about a 2048th, within the granularity.
+    /// above 512 GiB, or so much that there are no more than the [most](Self::most_regions). Less for a budget below 4 GiB: about a 2048th, within the granularity.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
         let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
         let fair = part(SMALL_REGIONS).at_least(part(LARGE_REGIONS));
-        let least = power(self.budget.value().saturating_sub(1) / MOST_REGIONS_UNTOLD * 2)
-            .at_least(granularity);
+        let each = self.budget.value().saturating_sub(1) / self.most_regions;
+        let least = power(each.saturating_mul(2)).at_least(granularity);
         self.region.unwrap_or(fair.at_least(least))
     }
 }
@@ -172,5 +182,21 @@ mod tests {
             PoolConfig::new(Bytes::gib(4)).region_size(Bytes::mib(8)).region_for(Bytes::mib(2)),
             Bytes::mib(8)
         );
+    }
+
+    #[test]
+    fn regions_are_larger_where_there_may_be_few() {
+        let region =
+            |budget, most| PoolConfig::new(budget).most_regions(most).region_for(Bytes::mib(2));
+        for (budget, most, chosen) in [
+            (Bytes::gib(120), 30_720, Bytes::mib(4)),
+            (Bytes::gib(120), 30_719, Bytes::mib(8)),
+            (Bytes::gib(120), 18_000, Bytes::mib(8)),
+            (Bytes::gib(8), 1000, Bytes::mib(16)),
+            (Bytes::gib(8), 0, Bytes::gib(8)),
+        ] {
+            assert_eq!(region(budget, most), chosen, "{budget} in {most}");
+        }
+        assert_eq!(region(Bytes::MAX, 1), Bytes::new(1 << 63), "the largest power of two");
     }
 }

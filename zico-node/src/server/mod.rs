@@ -43,6 +43,8 @@ pub use used::{Use, end_unused};
 const TURN: usize = 64;
 /// The most connections, of clients and of those who only look.
 const MOST_SESSIONS: usize = 256;
+/// Descriptors that are not for regions: a few for each session.
+const OTHER_DESCRIPTORS: u64 = 8 * MOST_SESSIONS as u64;
 /// The most connections of one process.
 const MOST_OF_A_PROCESS: usize = 16;
 /// How often jobs that others wait for, and processes that have ended, are looked at.
@@ -84,12 +86,14 @@ impl<D: Physical> Server<D> {
     ) -> Result<Self, ServerError> {
         let ServerConfig { socket, pool, device: name, users } = config;
         let caps: Caps = device.caps();
+        let limit = crate::host::raise_descriptor_limit().unwrap_or(1024);
+        let pool = pool.most_regions(limit.saturating_sub(OTHER_DESCRIPTORS));
         let region = pool.region_for(caps.granularity);
         let store = DeviceStore::new(device, region);
         let mut broker = pool.broker(caps, store).map_err(ServerError::Pool)?;
         broker.number_jobs_from(first_number());
         let listener = listen::Listener::bind(&socket, !users.is_empty())?;
-        Self::check_descriptors(&broker)?;
+        Self::check_descriptors(&broker, limit)?;
         let now = Instant::now();
         let awaited = Self::awaited(&socket, &mut broker)?;
         let (region, budget) = (broker.region_size(), broker.budget());
@@ -111,11 +115,10 @@ impl<D: Physical> Server<D> {
     }
 
     /// Each region's memory takes a descriptor, and each client a few.
-    fn check_descriptors(broker: &Broker<DeviceStore<D>>) -> Result<(), ServerError> {
-        let limit = crate::host::raise_descriptor_limit().unwrap_or(1024);
+    fn check_descriptors(broker: &Broker<DeviceStore<D>>, limit: u64) -> Result<(), ServerError> {
         let (budget, region) = (broker.budget(), broker.region_size());
         let regions = budget.value() / region.value().max(1);
-        let needed = regions.saturating_add(8 * MOST_SESSIONS as u64);
+        let needed = regions.saturating_add(OTHER_DESCRIPTORS);
         if needed > limit {
             return Err(ServerError::Descriptors { budget, regions, region, limit });
         }
