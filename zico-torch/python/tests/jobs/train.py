@@ -1,12 +1,16 @@
 """A training script that knows nothing of zico: prints the digests of its losses and of its weights, as JSON.
 
-    python train.py cnn|resnet18|gpt|gan [--device D] [--iterations N] [--epochs N] [--accumulate N] [--workers N]
-        [--lengths] [--compile] [--greedy] [--end-in N] [--times]
+    python train.py cnn|resnet18|gpt|gan|resnet50|gpt2 [--device D] [--iterations N] [--epochs N] [--accumulate N]
+        [--workers N] [--lengths] [--compile] [--greedy] [--end-in N] [--times]
+
+resnet50 and gpt2 are of the size of a GPU. There the same numbers come out each time, if PyTorch has algorithms for that.
 """
 
 import argparse
 import hashlib
+import itertools
 import json
+import os
 import time
 
 import torch
@@ -41,12 +45,14 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """A small language model."""
+    """A language model, a small one if nothing is said."""
 
-    def __init__(self, words: int = 1000, width: int = 256, blocks: int = 4, length: int = 128) -> None:
+    def __init__(
+        self, words: int = 1000, width: int = 256, blocks: int = 4, length: int = 128, heads: int = 4
+    ) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList([Block(width, 4, 0.1) for _ in range(blocks)])
+        self.blocks = nn.ModuleList([Block(width, heads, 0.1) for _ in range(blocks)])
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -68,39 +74,50 @@ def cnn() -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
-def images(count: int) -> TensorDataset:
+def images(count: int, side: int = 64) -> TensorDataset:
     """Pictures and their classes."""
     random = torch.Generator().manual_seed(1)
-    pictures = torch.randn(count, 3, 64, 64, generator=random)
+    pictures = torch.randn(count, 3, side, side, generator=random)
     return TensorDataset(pictures, torch.randint(0, 10, (count,), generator=random))
 
 
-def texts(count: int) -> TensorDataset:
+def texts(count: int, length: int = 128, words: int = 1000) -> TensorDataset:
     """Tokens and the tokens after them."""
     random = torch.Generator().manual_seed(1)
-    tokens = torch.randint(0, 1000, (count, 129), generator=random)
+    tokens = torch.randint(0, words, (count, length + 1), generator=random)
     return TensorDataset(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+
+
+def job(name: str, steps: int) -> tuple[int, TensorDataset, nn.Module]:
+    """A model, what it is trained with, and how much of that at once."""
+    if name == "gpt":
+        return 4, texts(4 * steps), GPT()
+    if name == "gpt2":
+        return 8, texts(8 * min(steps, 4), 1024, 50257), GPT(50257, 768, 12, 1024, 12)
+    if name == "cnn":
+        return 8, images(8 * steps), cnn()
+    import torchvision
+
+    if name == "resnet50":
+        return 64, images(64 * min(steps, 4), 224), torchvision.models.resnet50(num_classes=10)
+    return 8, images(8 * steps), torchvision.models.resnet18(num_classes=10)
 
 
 def train(arguments: argparse.Namespace) -> dict[str, str]:
     """Trains one of the models, in the way that tutorials do."""
     torch.manual_seed(0)
     steps, device = arguments.iterations * arguments.accumulate, arguments.device
-    if arguments.model == "gpt":
-        batch, data, model = 4, texts(4 * steps), GPT().to(device)
+    batch, data, model = job(arguments.model, steps)
+    model = model.to(device)
+    if arguments.model.startswith("gpt"):
         optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     else:
-        batch, data = 8, images(8 * steps)
-        if arguments.model == "resnet18":
-            import torchvision
-
-            model = torchvision.models.resnet18(num_classes=10).to(device)
-        else:
-            model = cnn().to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     losses = []
     loader = DataLoader(data, batch_size=batch, num_workers=arguments.workers)
-    epochs = (batch for _ in range(arguments.epochs) for batch in loader)
+    # The larger ones have few batches, again and again.
+    turns = arguments.epochs * -(-steps * batch // len(data))
+    epochs = itertools.islice((batch for _ in range(turns) for batch in loader), arguments.epochs * steps)
     run = torch.compile(model) if arguments.compile else model
     for step, (x, y) in enumerate(epochs, start=1):
         if arguments.lengths:
@@ -117,9 +134,16 @@ def train(arguments: argparse.Namespace) -> dict[str, str]:
         if step % arguments.accumulate == 0:
             optimizer.step()
             optimizer.zero_grad()
-            TIMES.append(time.monotonic())
+            note(arguments)
         losses.append(loss.detach().clone())
     return digests(losses, [model])
+
+
+def note(arguments: argparse.Namespace) -> None:
+    """An iteration has ended: on the device too, if times are wanted."""
+    if arguments.times and arguments.device != "cpu":
+        torch.cuda.synchronize()
+    TIMES.append(time.monotonic())
 
 
 def greedy() -> None:
@@ -152,7 +176,7 @@ def train_gan(arguments: argparse.Namespace) -> dict[str, str]:
         loss = F.softplus(-judge(maker(torch.randn(64, 64)))).mean()
         loss.backward()
         makers.step()
-        TIMES.append(time.monotonic())
+        note(arguments)
         losses.append(loss.detach().clone())
     return digests(losses, [maker, judge])
 
@@ -173,7 +197,7 @@ def digests(losses: list[torch.Tensor], models: list[nn.Module]) -> dict[str, st
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=["cnn", "resnet18", "gpt", "gan"])
+    parser.add_argument("model", choices=["cnn", "resnet18", "gpt", "gan", "resnet50", "gpt2"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=1)
@@ -186,6 +210,10 @@ def main() -> None:
     parser.add_argument("--times", action="store_true", help="when each iteration has ended, too")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.device != "cpu":
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        # Some of a CNN have no other algorithm.
+        torch.use_deterministic_algorithms(True, warn_only=not arguments.model.startswith("gpt"))
     found: dict[str, object] = {}
     found |= train_gan(arguments) if arguments.model == "gan" else train(arguments)
     if arguments.times:
