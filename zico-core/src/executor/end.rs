@@ -3,7 +3,7 @@
 use super::{Books, Shared};
 use crate::heap::JobHeap;
 use crate::heap::ending::Ending;
-use crate::heap::planned::PlanTask;
+use crate::heap::planned::{Layout, PlanTask};
 use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::error::NotRunning;
@@ -50,8 +50,9 @@ impl<D: Device> Shared<D> {
     /// Plans the iterations that are like one that has ended.
     fn plan(&self, job: JobKey, heap: &Mutex<JobHeap<D>>, task: PlanTask) {
         // What cannot be planned is placed as before.
-        let Ok(layout) = task.plan(self.region.value()) else { return };
-        if self.replan(job, &layout.most()) {
+        let Ok(mut layout) = task.plan(self.region.value()) else { return };
+        let may_be = |layout: &Layout| self.replan(job, &layout.most());
+        if may_be(&layout) || layout.alone() && may_be(&layout) {
             heap.lock().install(layout);
         }
     }

@@ -181,6 +181,11 @@ impl History {
         self.inside && serial >= self.first
     }
 
+    /// Whether it is one of the iteration before, if that was noted.
+    pub(super) fn is_of_last(&self, serial: u64) -> bool {
+        self.before().is_some() && self.known_serials.contains(&serial)
+    }
+
     /// The allocations of the iteration under way, as far as they have been noted.
     pub(super) fn so_far(&self) -> &[Past] {
         &self.now

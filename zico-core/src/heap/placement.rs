@@ -117,11 +117,15 @@ impl Placement {
                         return self.at(Zone::Iteration, slot, start);
                     }
                     Placed::Bare => return None,
-                    Placed::Elsewhere => {}
+                    Placed::Beyond | Placed::Elsewhere => {}
                 }
-            } else {
+            }
+            if self.is_beyond(request, size, decided) {
+                return self.place_beyond(size, align, serial);
+            }
+            if decided.is_some() {
                 // Its arena was decided before this iteration began.
-                self.planned.interrupt(parts.0, parts.1);
+                self.planned.interrupt(&mut self.history, &mut self.arenas[PLANNED]);
             }
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
@@ -144,6 +148,22 @@ impl Placement {
         self.at(lifetime.into(), slot, start)
     }
 
+    /// Whether a request, if its arena has not been decided otherwise, is the next that a plan has
+    /// foreseen, and goes to what persists. Not one whose lifetime the job has told.
+    fn is_beyond(&self, request: Request, size: u64, decided: Option<Lifetime>) -> bool {
+        let may_be = matches!(decided, None | Some(Lifetime::Persistent));
+        may_be && request.lifetime().is_none() && self.planned.is_beyond(size)
+    }
+
+    /// Places such a block, if there is room.
+    #[cold]
+    fn place_beyond(&mut self, size: u64, align: u64, serial: u64) -> Option<(Home, Addr)> {
+        let arena = &mut self.arenas[Zone::Persistent.index()];
+        let (slot, start) = arena.place(size, align, serial, OptionalU32::NONE)?;
+        self.planned.placed_beyond();
+        self.at(Zone::Persistent, slot, start)
+    }
+
     /// Where a block that has no place could go, and the pages to be backed for that: none if
     /// another thread has made room meanwhile. An error says how long the range is that is used up.
     /// The list is one to use again.
@@ -162,7 +182,11 @@ impl Placement {
                 Err(list) => list,
             };
         }
-        let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
+        let lifetime = match decided {
+            Some(decided) => decided,
+            None if self.is_beyond(request, size, None) => Lifetime::Persistent,
+            None => self.lifetime(request, size),
+        };
         let arena = &mut self.arenas[lifetime.index()];
         let len = arena.len();
         let pages = match lifetime {

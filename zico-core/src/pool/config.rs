@@ -98,7 +98,8 @@ impl PoolConfig {
 
     /// The size of a region on a device of this granularity: as given, else 2 MiB or the
     /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
-    /// above 512 GiB, or so much that there are no more than the [most](Self::most_regions). Less for a budget below 4 GiB: about a 2048th, within the granularity.
+    /// above 512 GiB, or so much that there are no more than the [most](Self::most_regions). Less
+    /// for a budget below 4 GiB: about a 2048th, within the granularity.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());

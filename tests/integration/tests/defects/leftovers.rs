@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use zico_core::{Activity, Awaited, Begin, Job, JobConfig};
+use zico_core::{Activity, Awaited, Begin, Bytes, Job, JobConfig, Request};
 use zico_mock::MockDevice;
 use zico_mock::policy::Exclusive;
 use zico_tests::waves::{Reckless, regions};
@@ -260,4 +260,33 @@ fn a_first_round_that_never_comes_again_leaves_nothing_unknown() {
     });
     let known: Vec<bool> = known.collect();
     assert!(known[4..].iter().all(|&known| known), "{known:?}");
+}
+
+/// D39: a loop that keeps a number of each iteration, as `losses.append(loss)` does, is planned all
+/// the same: what the first iterations have left lies beside the plan.
+#[test]
+fn what_is_kept_of_each_iteration_does_not_keep_plans_away() {
+    let setup = Setup::new(64);
+    let job = setup.join("loop");
+    let small = Request::learned(Bytes::new(512));
+    let mut losses = Vec::new();
+    let mut iteration = || {
+        let before = job.snapshot().planning.placed;
+        assert_eq!(job.begin(None), Ok(Begin::Started));
+        losses.push(job.alloc(small).unwrap());
+        let forward = [3, 1, 2, 5, 1, 4].map(|count| job.alloc(learned(count)).unwrap());
+        let middle = job.alloc(small).unwrap();
+        forward.into_iter().rev().for_each(|block| job.free(block).unwrap());
+        job.free(middle).unwrap();
+        job.end().unwrap();
+        setup.settle();
+        (job.snapshot().planning.placed - before, setup.pool.snapshot().counts.maps)
+    };
+    let iterations: Vec<(u64, u64)> = (0..24).map(|_| iteration()).collect();
+    assert!(iterations[8..].iter().all(|&(placed, _)| placed == 8), "{iterations:?}");
+    assert_eq!(iterations[8].1, iterations[23].1, "no page is mapped anew: {iterations:?}");
+    let most = setup.pool.snapshot().jobs[0].held.peak;
+    // 16 regions and two small ones, and one for what persists.
+    assert!(most <= regions(19), "{most}");
+    losses.into_iter().for_each(|block| job.free(block).unwrap());
 }

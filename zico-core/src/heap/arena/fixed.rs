@@ -47,6 +47,11 @@ impl Arena {
         })
     }
 
+    /// Whether this is a block, live or parked.
+    pub(crate) fn is_block(&self, slot: Slot) -> bool {
+        self.pieces.is_block(slot)
+    }
+
     /// Where a block begins, live or parked.
     pub(crate) fn start_of(&self, block: Slot) -> u64 {
         self.pieces[block].start

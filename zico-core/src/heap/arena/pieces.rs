@@ -128,6 +128,11 @@ impl Pieces {
         (piece.kind == Kind::Live && piece.serial == serial).then_some(piece)
     }
 
+    /// Whether there is a block in a slot, live or parked.
+    pub(super) fn is_block(&self, slot: Slot) -> bool {
+        self.slab.get(slot as usize).is_some_and(|piece| piece.kind == Kind::Live)
+    }
+
     /// Every piece in no order, for the way that ends in an error.
     pub(super) fn any_order(&self) -> impl Iterator<Item = &Piece> {
         self.slab.iter()

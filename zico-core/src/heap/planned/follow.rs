@@ -1,11 +1,22 @@
 //! How far an iteration has come in its plan.
 
 use super::layout::{Entry, Layout, LiveRange};
-use super::{Occupant, Place, Placed, Plan, Planned, Spot};
-use crate::heap::arena::Arena;
+use super::{Occupant, Place, Placed, Plan, Planned};
+use crate::heap::arena::{Arena, GRANULE, Slot};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::{History, Past};
 use crate::types::sync::Arc;
+
+/// Where an allocation that was foreseen goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// To a slot.
+    Slot { slot: Slot, start: u64, len: u64, keeps: bool },
+    /// To an address in the arena, behind this block.
+    Arena { before: Slot, start: u64, len: u64 },
+    /// To what persists.
+    Beyond,
+}
 
 impl Planned {
     /// An iteration begins, of a shape that the job may tell. Its first allocation will show which
@@ -21,7 +32,7 @@ impl Planned {
     /// several that of the kind which came last time after the kind before, else the one that was
     /// followed last.
     #[cold]
-    fn choose(&mut self, arena: &mut Arena, size: u64) {
+    fn choose(&mut self, history: &History, arena: &mut Arena, size: u64) {
         let (told, last) = (self.told, self.last);
         let before = self.plans.iter().find(|plan| plan.layout.kind.covers(&last));
         let next = before.and_then(|plan| plan.next);
@@ -33,21 +44,31 @@ impl Planned {
         let expected = self.plans.position(|plan| is_next(plan) && fits(&plan.layout));
         let chosen = expected.or_else(|| self.plans.position(|plan| fits(&plan.layout)));
         let Some(plan) = chosen.and_then(|at| self.plans.make_latest(at)) else { return };
-        let next = plan.layout.clone();
+        let (next, base) = (plan.layout.clone(), plan.base);
         if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
             self.leave_slots(arena);
-            let slot = |&entry: &Entry| Place { entry, occupant: Occupant::NONE };
-            self.slots.clear();
-            self.slots.extend(next.slots().map(slot));
+            self.layout = Some(next);
+            self.lay_out(base);
         }
-        self.pages.reach(next.height);
-        self.layout = Some(next);
         self.follows = true;
-        self.enter_slots(arena);
+        self.enter_slots_or_move(history, arena);
         self.exact = self.in_slots();
         if !self.exact {
             self.look_over(arena);
         }
+    }
+
+    /// The slots begin there. Nothing lies in them.
+    pub(super) fn lay_out(&mut self, base: u64) {
+        let Some(layout) = &self.layout else { return };
+        let slot = |&entry: &Entry| {
+            let entry = Entry { start: entry.start + base, ..entry };
+            Place { entry, occupant: Occupant::NONE }
+        };
+        self.base = base;
+        self.slots.clear();
+        self.slots.extend(layout.slots().map(slot));
+        self.pages.reach(base + layout.height);
     }
 
     /// Where the next allocation goes, if it is as foreseen and nothing is in the way. To ask twice
@@ -59,7 +80,7 @@ impl Planned {
         align: u64,
     ) -> Option<Spot> {
         if core::mem::take(&mut self.open) && history.so_far().is_empty() {
-            self.choose(arena, size);
+            self.choose(history, arena, size);
         }
         if !self.follows {
             return None;
@@ -79,7 +100,13 @@ impl Planned {
     /// is over are gone.
     fn free_slot(&self, size: u64, align: u64) -> Option<Spot> {
         let Place { entry, occupant } = self.slots.get(self.cursor)?;
-        if entry.size != size || entry.align < align || !self.is_on_time(entry.ends) {
+        if entry.size != size || !self.is_on_time(entry.ends) {
+            return None;
+        }
+        if entry.life == LiveRange::Beyond {
+            return Some(Spot::Beyond);
+        }
+        if entry.align < align {
             return None;
         }
         let slot = if occupant.serial == 0 { self.number() } else { entry.second.get()? };
@@ -126,6 +153,7 @@ impl Planned {
     ) -> Placed {
         match self.spot((history, arena), size, align) {
             None => Placed::Elsewhere,
+            Some(Spot::Beyond) => Placed::Beyond,
             Some(Spot::Slot { slot, start, len, keeps }) => {
                 self.settle((slot, start, len), keeps, self.number(), serial)
             }
@@ -143,6 +171,19 @@ impl Planned {
                 Placed::At(slot, start)
             }
         }
+    }
+
+    /// Whether the next allocation is foreseen, if it is of this size, and goes to what persists.
+    pub(crate) fn is_beyond(&self, size: u64) -> bool {
+        let entry = self.slots.get(self.cursor).map(|place| place.entry);
+        let is_next = |entry: Entry| entry.life == LiveRange::Beyond && entry.size == size;
+        self.exact && entry.is_some_and(|entry| is_next(entry) && self.is_on_time(entry.ends))
+    }
+
+    /// It lies there now.
+    pub(crate) fn placed_beyond(&mut self) {
+        self.cursor += 1;
+        self.placed += 1;
     }
 
     /// An allocation goes without the plan, whatever that has foreseen.
@@ -168,11 +209,12 @@ impl Planned {
         let now = self.number();
         history.catch_up(layout.entries.iter().zip(alive).map(|(entry, alive)| Past {
             size: entry.size,
-            align: entry.align,
+            align: entry.align.max(GRANULE),
             until: match entry.life {
                 _ if alive => OptionalU32::NONE,
                 LiveRange::Until(until) => OptionalU32::some(until.min(now)),
                 LiveRange::Always | LiveRange::Alternating => OptionalU32::some(now),
+                LiveRange::Beyond => OptionalU32::NONE,
             },
             next_until: OptionalU32::NONE,
         }));

@@ -38,6 +38,9 @@ pub(super) fn close(layout: &mut Layout, page_shift: u32, work: &mut Work) {
     // Ends of blocks are sorted and found, and so are gaps.
     work.count(8 * sorting(all));
     let pages = |entry: &Entry| {
+        if entry.life == LiveRange::Beyond {
+            return (0, 0);
+        }
         let pages = touched(page_shift, entry.start, entry.size);
         (*pages.start() as u64, *pages.end() as u64 + 1)
     };
@@ -146,7 +149,7 @@ fn sweep(layout: &Layout, places: &[(usize, usize)], runs: &Runs) -> (Vec<Gap>, 
     // What has its place for itself is there in other iterations too.
     let gap = |(gap, entry): (Gap, &Entry)| match entry.life {
         LiveRange::Until(_) => gap,
-        LiveRange::Always | LiveRange::Alternating => Gap::default(),
+        LiveRange::Always | LiveRange::Alternating | LiveRange::Beyond => Gap::default(),
     };
     (gaps.into_iter().zip(&layout.entries).map(gap).collect(), used)
 }

@@ -1,10 +1,24 @@
 //! The plans that a job has, and what is said of them.
 
+use super::Planned;
 use super::layout::Layout;
-use super::{Plan, Planned};
+use crate::learn::kinds::Kind;
 use crate::types::report::Planning;
 use crate::types::sync::Arc;
 use crate::types::units::Bytes;
+
+/// A layout that iterations of its kind follow. It is used when one does.
+pub(super) struct Plan {
+    pub(super) layout: Arc<Layout>,
+    /// What came after the last iteration of this kind.
+    pub(super) next: Option<Kind>,
+    /// Where its slots begin: at a page.
+    pub(super) base: u64,
+    /// How many iterations in a row have begun with something in the way.
+    pub(super) obstructed: u32,
+    /// How often its slots have been moved.
+    pub(super) moves: u32,
+}
 
 impl Planned {
     /// A plan is to be followed from the next iteration on. It replaces the one of its kind, or
@@ -16,8 +30,15 @@ impl Planned {
         let layout = Arc::new(layout);
         let mut plans = self.plans.iter_mut();
         match plans.find(|plan| plan.layout.kind == layout.kind) {
-            Some(plan) => plan.layout = layout,
-            None => self.plans.insert(Plan { layout, next: None }),
+            Some(plan) => {
+                let fits = layout.height <= self.len.saturating_sub(plan.base);
+                (plan.base, plan.obstructed) = (if fits { plan.base } else { 0 }, 0);
+                plan.layout = layout;
+            }
+            None => {
+                let (next, base, obstructed, moves) = (None, 0, 0, 0);
+                self.plans.insert(Plan { layout, next, base, obstructed, moves });
+            }
         }
     }
 

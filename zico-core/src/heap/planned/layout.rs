@@ -18,18 +18,29 @@ pub(super) enum LiveRange {
     Always,
     /// All the time, in one slot and then in the other.
     Alternating,
+    /// Longer than the next iteration too, perhaps for good: it has no slot.
+    Beyond,
 }
 
 impl LiveRange {
-    /// Of the allocation with this number among so many.
-    pub(super) fn of(past: &Past, number: usize, all: u32) -> Self {
+    /// Of the allocation with this number among so many; that of the iteration before, if that is
+    /// known, has outlived this one, or not.
+    pub(super) fn of(past: &Past, number: usize, all: u32, outlives: bool) -> Self {
         match (past.until.get(), past.next_until.get()) {
             (Some(until), _) => Self::Until(until.min(all)),
+            (None, None) if outlives => Self::Beyond,
             (None, Some(0)) => Self::Until(all),
             // Gone by the time that its successor is made.
             (None, Some(next)) if next as usize <= number => Self::Always,
             (None, _) => Self::Alternating,
         }
+    }
+}
+
+impl LiveRange {
+    /// Whether its slots are nobody else's.
+    pub(super) const fn is_alone(self) -> bool {
+        matches!(self, Self::Always | Self::Alternating)
     }
 }
 
@@ -47,6 +58,7 @@ impl Need {
         let (lower, upper) = match self.life {
             LiveRange::Until(until) => (number, until.into()),
             LiveRange::Always | LiveRange::Alternating => (0, all),
+            LiveRange::Beyond => return Block::new(number, number, 0),
         };
         Block::new(lower, upper, self.size).aligned(self.align)
     }
@@ -64,6 +76,8 @@ pub(crate) struct Layout {
     pub(super) kind: Kind,
     /// How often it has been made anew.
     pub(super) times: u32,
+    /// So many pages may have blocks of earlier iterations beside it.
+    pub(super) beside: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
     /// The most pages that are in use at one moment ...
@@ -80,7 +94,7 @@ pub(crate) struct Layout {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) size: u64,
-    /// Nothing in a second slot, which no allocation asks for.
+    /// Nothing where no allocation gets the slot at once: in a second one, and where there is none.
     pub(super) align: u64,
     /// Where it begins.
     pub(super) start: u64,
@@ -98,7 +112,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Whether its slots are nobody else's.
     pub(super) const fn is_alone(&self) -> bool {
-        !matches!(self.life, LiveRange::Until(_))
+        self.life.is_alone()
     }
 }
 
@@ -110,12 +124,13 @@ impl Layout {
             // Before the first allocation of the next iteration.
             LiveRange::Until(until) if until == all => Some(0),
             LiveRange::Until(until) => Some(until),
-            LiveRange::Always | LiveRange::Alternating => None,
+            LiveRange::Always | LiveRange::Alternating | LiveRange::Beyond => None,
         };
         let mut second = (all..).zip(&plan.offsets[needs.len()..]);
         let (mut entries, mut seconds) = (Vec::with_capacity(needs.len()), Vec::new());
         for (need, &start) in needs.iter().zip(&plan.offsets) {
             let &Need { size, align, life } = need;
+            let align = if life == LiveRange::Beyond { 0 } else { align };
             let (keeps, none) = (false, OptionalU32::NONE);
             let (second_slot, ends, next_end) = (none, none, none);
             let mut entry =
@@ -140,7 +155,7 @@ impl Layout {
         let mut own: Vec<(u64, Slot)> = own.map(|(slot, entry)| (entry.start, slot)).collect();
         own.sort_unstable();
         let Plan { height, lower_bound, .. } = *plan;
-        let (kind, times, own_pages, steps) = (Kind::default(), 0, 0, 0);
+        let (kind, times, beside, own_pages, steps) = (Kind::default(), 0, 0, 0, 0);
         let (peak, starts) = (0, Vec::new());
         Self {
             entries,
@@ -148,6 +163,7 @@ impl Layout {
             own,
             kind,
             times,
+            beside,
             height,
             lower_bound,
             peak,
@@ -169,11 +185,19 @@ impl Layout {
         core::iter::successors(first, move |&last| slot(self.entries[last].next_end))
     }
 
-    /// What iterations that are as planned come to hold.
+    /// What iterations that are as planned come to hold, with what may lie beside the plan. One
+    /// page of that is not held against it: without a plan others may lie in that page too.
     pub(crate) fn most(&self) -> Peak {
-        let Self { kind, peak, own_pages, ref starts, .. } = *self;
-        let (within, starts) = (peak.saturating_sub(own_pages), starts.clone());
-        Peak { kind, pages: peak, within, starts }
+        let Self { kind, peak, own_pages, beside, ref starts, .. } = *self;
+        let with = |pages: u32| pages.saturating_add(beside);
+        let within = peak.saturating_sub(own_pages).saturating_add(beside.saturating_sub(1));
+        let starts = starts.iter().map(|&start| with(start)).collect();
+        Peak { kind, pages: with(peak), within, starts }
+    }
+
+    /// Nothing may lie beside it any more. Whether something might before.
+    pub(crate) fn alone(&mut self) -> bool {
+        core::mem::take(&mut self.beside) > 0
     }
 
     /// Whether it places allocations of these sizes.

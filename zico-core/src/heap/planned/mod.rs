@@ -29,7 +29,13 @@
 //! gone by the time it is made. Those slots are nobody else's, so an iteration that begins with
 //! nothing but such blocks in the arena, each in a slot of its own, may be as planned. That is why
 //! such a block goes to its place even in an iteration that is not as planned, if the place is
-//! free.
+//! free. One that outlives the next iteration as well has no slot: it goes where blocks go that
+//! persist.
+//!
+//! Other blocks that earlier iterations have left stay in the arena, where they lie beside the
+//! slots, and not in any page of theirs. Where some are in the way, the slots move to addresses at
+//! which there is nothing. How many pages such blocks may take is a part of what iterations that
+//! are as planned come to hold.
 //!
 //! A job may have several kinds of iteration. The plan to follow begins with the size of the first
 //! allocation, and is for the shape that the job tells, if it tells one: of several the plan of the
@@ -63,6 +69,7 @@ use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::signature::Signature;
 use crate::types::sync::Arc;
 use crate::types::tuning::KINDS;
+use kept::Plan;
 use layout::Entry;
 use pages::Pages;
 use task::Seen;
@@ -91,15 +98,6 @@ struct Place {
     occupant: Occupant,
 }
 
-/// Where an allocation that was foreseen goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spot {
-    /// To a slot.
-    Slot { slot: Slot, start: u64, len: u64, keeps: bool },
-    /// To an address in the arena, behind this block.
-    Arena { before: Slot, start: u64, len: u64 },
-}
-
 /// What became of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
@@ -107,22 +105,17 @@ pub(crate) enum Placed {
     At(Slot, u64),
     /// Its place has pages that are not backed.
     Bare,
+    /// It is foreseen, and goes to what persists.
+    Beyond,
     /// It is not one that the plan has foreseen, or its place is taken.
     Elsewhere,
-}
-
-/// A layout that iterations of its kind follow. It is used when one does.
-struct Plan {
-    layout: Arc<Layout>,
-    /// What came after the last iteration of this kind.
-    next: Option<Kind>,
 }
 
 /// What keeps the blocks of the iteration's zone.
 enum Keeper {
     /// The arena.
     Arena,
-    /// The slots. There is nothing in the arena.
+    /// The slots. In the arena is what lies beside them, if anything.
     Slots,
     /// The arena; a plan has places in it, so its blocks are found by their addresses as well.
     IndexedArena(BTreeMap<u64, Slot>),
@@ -134,8 +127,9 @@ pub(super) struct Planned {
     plans: RecentlyUsed<Plan, KINDS>,
     /// The kind of the last iteration that has ended.
     last: Kind,
-    /// The one whose slots these are.
+    /// The one whose slots these are, and where they begin.
     layout: Option<Arc<Layout>>,
+    base: u64,
     slots: Vec<Place>,
     keeper: Keeper,
     /// The iteration under way follows it: in the slots, or as far as it places what outlives an
@@ -150,7 +144,8 @@ pub(super) struct Planned {
     cursor: usize,
     /// Of the slots.
     pages: Pages,
-    /// Blocks that lie in another slot than their handles say, by serial.
+    /// Blocks that lie in another slot than their handles say, by serial: of the plan or, where
+    /// they lie beside it, of the arena.
     moved: Vec<(u64, Slot)>,
     /// The shape that the job has told of its iteration.
     told: Option<u64>,
@@ -166,6 +161,7 @@ impl Planned {
             plans: RecentlyUsed::default(),
             last: Kind::default(),
             layout: None,
+            base: 0,
             slots: Vec::new(),
             keeper: Keeper::Arena,
             follows: false,
@@ -230,8 +226,9 @@ impl Planned {
 
     /// Where a block with this serial and slot lies and its length, if it is live.
     pub(crate) fn live(&self, arena: &Arena, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        if self.in_slots() {
-            let Place { entry, occupant } = self.occupant(slot, serial)?;
+        if self.in_slots()
+            && let Some(Place { entry, occupant }) = self.occupant(slot, serial)
+        {
             return (!occupant.parked).then_some((entry.start, entry.size));
         }
         let live = arena.live_at(self.slot_of(arena, slot, serial), serial)?;
@@ -245,10 +242,10 @@ impl Planned {
         slot: Slot,
         serial: u64,
     ) {
-        if self.in_slots() {
-            if let Some(place) = self.occupant_mut(slot, serial) {
-                place.occupant.parked = true;
-            }
+        if self.in_slots()
+            && let Some(place) = self.occupant_mut(slot, serial)
+        {
+            place.occupant.parked = true;
             return;
         }
         let slot = self.slot_of(arena, slot, serial);
@@ -279,8 +276,9 @@ impl Planned {
         serial: u64,
         at: Option<u64>,
     ) -> Option<(u64, Range<u64>)> {
-        if self.in_slots() {
-            let place = self.occupant_mut(slot, serial)?;
+        if self.in_slots()
+            && let Some(place) = self.occupant_mut(slot, serial)
+        {
             let is_live = !place.occupant.parked && Some(place.entry.start) == at;
             return is_live.then(|| place.vacate()).map(|gone| self.leave_pages(history, gone));
         }
@@ -312,9 +310,10 @@ impl Planned {
         slot: Slot,
         serial: u64,
     ) -> Range<u64> {
-        if self.in_slots() {
-            let gone = self.occupant_mut(slot, serial).map(Place::vacate);
-            return gone.map_or(0..0, |gone| self.leave_pages(history, gone).1);
+        if self.in_slots()
+            && let Some(gone) = self.occupant_mut(slot, serial).map(Place::vacate)
+        {
+            return self.leave_pages(history, gone).1;
         }
         let slot = self.moved_to(serial).unwrap_or(slot);
         history.freed(arena.noted(slot), serial);
@@ -357,7 +356,10 @@ impl Planned {
         self.interrupt(history, arena);
         self.follows = false;
         self.forget_addresses();
-        let task = PlanTask::of(history, &self.plans, &mut self.seen, kind);
+        let mut task = PlanTask::of(history, &self.plans, &mut self.seen, kind);
+        if let Some(task) = &mut task {
+            task.note_beside(history, arena, self.pages.bytes());
+        }
         history.end(serial);
         task
     }

@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
+use crate::heap::arena::Standing;
+
 /// A page has a region. The other bits count the blocks in it.
 const BACKED: u32 = 1 << 31;
 
@@ -17,6 +19,11 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn new(page_bytes: u64) -> Self {
         Self { shift: page_bytes.trailing_zeros(), pages: Vec::new(), spare: 0 }
+    }
+
+    /// The size of a page.
+    pub(super) const fn bytes(&self) -> u64 {
+        1 << self.shift
     }
 
     /// There are pages up to this height, or more.
@@ -132,6 +139,24 @@ impl Pages {
     pub(super) fn is_bare(&self) -> bool {
         self.pages.iter().all(|&page| page == 0)
     }
+}
+
+/// How many pages some blocks take beside the slots of a plan, in the order of their addresses: all
+/// that they touch, but for as many as those fill that the iteration before has left and this one
+/// has a slot for. Such a block is gone when the slot's is there.
+pub(super) fn pages_beside(
+    blocks: impl Iterator<Item = Standing>,
+    has_slot: impl Fn(&Standing) -> bool,
+    page: u64,
+) -> u32 {
+    let (mut pages, mut next, mut filled) = (0, 0, 0);
+    for block in blocks {
+        let (first, end) = (block.start / page, (block.start + block.len).div_ceil(page));
+        pages += end.saturating_sub(first.max(next));
+        next = end;
+        filled += if has_slot(&block) { block.len } else { 0 };
+    }
+    u32::try_from(pages.saturating_sub(filled / page)).unwrap_or(u32::MAX)
 }
 
 /// The pages that a block touches.

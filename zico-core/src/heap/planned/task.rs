@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::Plan;
 use super::layout::{Layout, LiveRange, Need};
+use super::pages::pages_beside;
 use super::planning::{NoPlan, plan};
+use crate::heap::arena::{Arena, Standing};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::{History, Past};
 use crate::learn::kinds::{Kind, RecentlyUsed};
@@ -38,6 +40,7 @@ fn digest(needs: &[Need]) -> u64 {
         LiveRange::Until(until) => u64::from(until),
         LiveRange::Always => u64::from(u32::MAX),
         LiveRange::Alternating => u64::from(u32::MAX) + 1,
+        LiveRange::Beyond => u64::from(u32::MAX) + 2,
     };
     needs.iter().map(word).fold(1, mixed)
 }
@@ -48,6 +51,8 @@ pub(crate) struct PlanTask {
     kind: Kind,
     /// How often it has been planned before.
     times: u32,
+    /// The pages of what lies in the arena between it and the next one.
+    beside: u32,
     too_long: Arc<AtomicU32>,
 }
 
@@ -84,7 +89,8 @@ impl PlanTask {
         let all = u32::try_from(now.len()).unwrap_or(u32::MAX);
         let need = |(number, past): (usize, &Past)| {
             let next_until = before.map_or(OptionalU32::NONE, |before| before[number].next_until);
-            let life = LiveRange::of(&Past { next_until, ..*past }, number, all);
+            let outlives = before.is_some_and(|before| before[number].until.is_none());
+            let life = LiveRange::of(&Past { next_until, ..*past }, number, all, outlives);
             let foreseen = known.map(|known| known.entries[number].life);
             let unknown = past.until.is_none() && before.is_none();
             let foreseen =
@@ -100,7 +106,19 @@ impl PlanTask {
             }
         }
         let too_long = Arc::clone(&seen.too_long);
-        Some(Self { needs, kind, times, too_long })
+        Some(Self { needs, kind, times, beside: 0, too_long })
+    }
+
+    /// What lies in the arena may lie beside the plan's slots. Not where what has a slot of its own
+    /// in the next iteration lies there too: the peak without a plan has both.
+    pub(super) fn note_beside(&mut self, history: &History, arena: &Arena, page: u64) {
+        let has_slot = |block: &Standing| {
+            let need = block.number.of_list(&self.needs);
+            history.is_of_now(block.serial) && need.is_some_and(|need| need.life.is_alone())
+        };
+        if !arena.blocks().any(|block| has_slot(&block)) {
+            self.beside = pages_beside(arena.blocks(), |_| false, page);
+        }
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.
@@ -108,13 +126,13 @@ impl PlanTask {
     /// # Errors
     /// If its blocks are more, or larger, than can be planned, or that takes too many steps.
     pub(crate) fn plan(self, page: u64) -> Result<Layout, NoPlan> {
-        let Self { needs, kind, times, too_long } = self;
+        let Self { needs, kind, times, beside, too_long } = self;
         let plan = plan(&needs, page);
         if plan.as_ref().is_err_and(|error| *error == NoPlan::TooLong) {
             too_long.fetch_add(1, Ordering::Relaxed);
         }
         let mut layout = plan?;
-        (layout.kind, layout.times) = (kind, times);
+        (layout.kind, layout.times, layout.beside) = (kind, times, beside);
         Ok(layout)
     }
 }

@@ -2,10 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::{Keeper, Occupant, Place, Planned, Spot};
+use super::follow::Spot;
+use super::layout::Layout;
+use super::pages::pages_beside;
+use super::{Keeper, Occupant, Place, Planned};
 use crate::heap::arena::{Arena, Slot, Standing};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::History;
+use crate::types::tuning::OBSTRUCTED;
 
 impl Planned {
     /// The iteration under way is not as planned: it is noted from here on, and the arena takes
@@ -24,11 +28,11 @@ impl Planned {
             return;
         }
         self.keeper = Keeper::Arena;
+        let beside = core::mem::take(&mut self.moved);
         arena.back(&self.pages.take_backed());
         let occupants = self.slots.iter_mut().filter(|place| place.occupant.serial != 0);
         let mut blocks: Vec<Place> = occupants.map(Place::vacate).collect();
         blocks.sort_unstable_by_key(|block| block.entry.start);
-        self.moved.clear();
         let mut last = Arena::FIRST;
         for Place { entry, occupant } in blocks {
             let Occupant { serial, number, parked, .. } = occupant;
@@ -42,27 +46,67 @@ impl Planned {
             last = slot;
         }
         self.moved.sort_unstable();
+        self.keep_moved(beside, arena);
     }
 
-    /// The slots take over what lies in the arena, if each block has one of its own there.
-    /// O(pieces), and O(1) if there is nothing.
-    pub(super) fn enter_slots(&mut self, arena: &mut Arena) {
+    /// Blocks that lay beside the slots, or do now, are where they had been moved to.
+    fn keep_moved(&mut self, beside: Vec<(u64, Slot)>, arena: &Arena) {
+        let is_new = |serial: u64| self.moved_to(serial).is_none();
+        let there = |&(serial, slot): &(u64, Slot)| arena.is_block(slot) && is_new(serial);
+        let there: Vec<(u64, Slot)> = beside.into_iter().filter(there).collect();
+        self.moved.extend(there);
+        self.moved.sort_unstable();
+    }
+
+    /// The slots take over what lies in the arena. Where something is in the way they move first, to
+    /// where nothing is.
+    pub(super) fn enter_slots_or_move(&mut self, history: &History, arena: &mut Arena) {
+        self.enter_slots(history, arena);
+        let (is_in, page) = (self.in_slots(), self.pages.bytes());
+        let Some(plan) = self.plans.iter_mut().next() else { return };
+        if is_in {
+            plan.obstructed = 0;
+            return;
+        }
+        plan.obstructed += 1;
+        // Twice as often each time: pages elsewhere are mapped anew.
+        if plan.obstructed < OBSTRUCTED << plan.moves.min(16) {
+            return;
+        }
+        let base = free_base(arena, &plan.layout, self.pages.bytes(), self.len);
+        let Some(base) = base.filter(|_| may_stay(history, &plan.layout, page, arena.blocks()))
+        else {
+            return;
+        };
+        (plan.base, plan.obstructed) = (base, 0);
+        plan.moves += 1;
+        self.lay_out(base);
+        self.enter_slots(history, arena);
+    }
+
+    /// The slots take over what lies in the arena, if each block has one of its own there or lies
+    /// beside them. O(pieces), and O(1) if there is nothing.
+    fn enter_slots(&mut self, history: &History, arena: &mut Arena) {
         if self.in_slots() {
             return;
         }
-        let mut found = Vec::new();
+        let (mut found, mut beside) = (Vec::new(), Vec::new());
         if !arena.is_empty() {
             for block in arena.blocks() {
-                let slot = self.own_slot(block.start, block.len).filter(|_| !block.parked);
-                let Some(slot) = slot else { return };
-                found.push((block, slot));
+                match self.own_slot(block.start, block.len).filter(|_| !block.parked) {
+                    Some(slot) => found.push((block, slot)),
+                    None if self.is_beside(&block) => beside.push(block),
+                    None => return,
+                }
             }
-            if arena.has_spare() {
+            let Some(layout) = &self.layout else { return };
+            let page = self.pages.bytes();
+            if arena.has_spare() || !may_stay(history, layout, page, beside.into_iter()) {
                 return;
             }
         }
         self.keeper = Keeper::Slots;
-        self.moved.clear();
+        let moved = core::mem::take(&mut self.moved);
         for (block, slot) in found {
             self.pages.hold(block.start, block.len);
             let Standing { serial, number, .. } = block;
@@ -73,11 +117,20 @@ impl Planned {
             arena.free(block.slot);
         }
         self.moved.sort_unstable();
+        self.keep_moved(moved, arena);
+    }
+
+    /// Whether a block of the arena lies in no page of the slots.
+    fn is_beside(&self, block: &Standing) -> bool {
+        let height = self.layout.as_ref().map_or(0, |layout| layout.height);
+        let end = (self.base + height).next_multiple_of(self.pages.bytes());
+        block.start + block.len <= self.base || block.start >= end
     }
 
     /// The slot that is for a block which outlives its iteration and lies there.
     fn own_slot(&self, start: u64, len: u64) -> Option<Slot> {
         let layout = self.layout.as_ref()?;
+        let start = start.checked_sub(self.base)?;
         let at = layout.own.binary_search_by_key(&start, |&(start, _)| start).ok()?;
         let slot = layout.own[at].1;
         (self.slots[slot as usize].entry.size == len).then_some(slot)
@@ -159,6 +212,7 @@ impl Planned {
     ) -> Result<Vec<u64>, Vec<u64>> {
         match self.spot((history, arena), size, align) {
             None => Err(list),
+            Some(Spot::Beyond) => Err(list),
             Some(Spot::Slot { start, len, .. }) => Ok(self.pages.missing(start, len, list)),
             Some(Spot::Arena { before, start, len }) => {
                 Ok(arena.pages_at(before, start, len, list))
@@ -209,4 +263,29 @@ impl Planned {
         let live = here.filter(|place| place.occupant.serial != 0 && !place.occupant.parked);
         live.map(|place| (place.entry.start, place.entry.size, place.occupant.serial))
     }
+}
+
+/// Whether blocks that lie beside the slots of a layout take no more pages than they may.
+fn may_stay(
+    history: &History,
+    layout: &Layout,
+    page: u64,
+    beside: impl Iterator<Item = Standing>,
+) -> bool {
+    let has_slot = |block: &Standing| {
+        let entry = block.number.of_list(&layout.entries);
+        let is_its = entry.is_some_and(|entry| entry.is_alone() && entry.size == block.len);
+        is_its && history.is_of_last(block.serial)
+    };
+    pages_beside(beside, has_slot, page) <= layout.beside
+}
+
+/// Where slots of a layout may begin in a range of `len` bytes so that they have no page in common
+/// with any block of the arena.
+fn free_base(arena: &Arena, layout: &Layout, page: u64, len: u64) -> Option<u64> {
+    let first = arena.blocks().next().map_or(len, |block| block.start);
+    let end = arena.blocks().last().map_or(0, |block| block.start + block.len);
+    let needed = layout.height.checked_next_multiple_of(page)?;
+    let base = if first >= needed { 0 } else { end.checked_next_multiple_of(page)? };
+    (base.checked_add(needed)? <= len).then_some(base)
 }

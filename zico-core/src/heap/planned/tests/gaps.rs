@@ -9,6 +9,7 @@ pub(super) fn gaps_are_short(layout: &Layout) {
     let life = |slot: usize| match layout.entries[slot].life {
         LiveRange::Until(until) => slot..until as usize,
         LiveRange::Always | LiveRange::Alternating => slot..all,
+        LiveRange::Beyond => slot..slot,
     };
     let touches = |slot: usize, page: u64| {
         let Entry { start, size, .. } = layout.entries[slot];

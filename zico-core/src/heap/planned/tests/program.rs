@@ -1,6 +1,6 @@
 //! A program whose iterations are planned, checked at each step.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -17,7 +17,12 @@ pub(super) struct Program {
     /// Pages that are backed, and the most that were in the last iteration.
     pub(super) backed: BTreeSet<u64>,
     pub(super) most: usize,
+    /// What lies with what persists, by serial: where and how long.
+    pub(super) beyond: BTreeMap<u64, (u64, u64)>,
 }
+
+/// Where that lies.
+pub(super) const BEYOND: u64 = 1 << 50;
 
 impl Program {
     pub(super) fn new() -> Self {
@@ -36,6 +41,7 @@ impl Program {
             places: Vec::new(),
             backed: BTreeSet::new(),
             most: 0,
+            beyond: BTreeMap::new(),
         }
     }
 
@@ -71,7 +77,8 @@ impl Program {
     }
 
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        self.planned.blocks().chain(self.arena.live())
+        let beyond = self.beyond.iter().map(|(&serial, &(start, len))| (start, len, serial));
+        self.planned.blocks().chain(self.arena.live()).chain(beyond)
     }
 
     pub(super) fn lease(&mut self, pages: &[u64]) {
@@ -87,6 +94,12 @@ impl Program {
             match self.planned.place(parts, size, UNIT, self.serial) {
                 Placed::At(slot, start) => return Some((slot, start, true)),
                 Placed::Bare => return None,
+                Placed::Beyond => {
+                    self.planned.placed_beyond();
+                    let start = BEYOND + self.serial * (1 << 30);
+                    self.beyond.insert(self.serial, (start, size));
+                    return Some((0, start, true));
+                }
                 Placed::Elsewhere => {}
             }
         }
@@ -125,14 +138,23 @@ impl Program {
             |&(from, len, _): &(u64, u64, u64)| from < start + size && start < from + len;
         let others = self.blocks().filter(|block| block.2 != self.serial);
         assert_eq!(others.filter(overlaps).count(), 0, "{handle:?}");
-        assert_eq!(self.planned.live(&self.arena, slot, self.serial), Some((start, size)));
+        assert_eq!(self.live_at(slot, self.serial), Some((start, size)));
         self.places.push(by_plan.then_some(start));
         self.live.push(Some(handle));
         handle
     }
 
+    /// Where a live block is, and how long.
+    fn live_at(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
+        let beyond = self.beyond.get(&serial).copied();
+        beyond.or_else(|| self.planned.live(&self.arena, slot, serial))
+    }
+
     pub(super) fn free(&mut self, (serial, slot, start, size): Handle) {
-        assert_eq!(self.planned.live(&self.arena, slot, serial), Some((start, size)));
+        assert_eq!(self.live_at(slot, serial), Some((start, size)));
+        if self.beyond.remove(&serial).is_some() {
+            return;
+        }
         let parts = (&mut self.history, &mut self.arena);
         let (len, pages) = self.planned.free(parts, slot, serial, Some(start)).unwrap();
         assert_eq!(len, size);
