@@ -51,8 +51,15 @@ impl<D: Device> Shared<D> {
     fn plan(&self, job: JobKey, heap: &Mutex<JobHeap<D>>, task: PlanTask) {
         // What cannot be planned is placed as before.
         let Ok(mut layout) = task.plan(self.region.value()) else { return };
-        let may_be = |layout: &Layout| self.replan(job, &layout.most());
-        if may_be(&layout) || layout.alone() && may_be(&layout) {
+        let may_be = |layout: &Layout, shared| self.replan(job, &layout.most(shared));
+        let mut is_accepted = may_be(&layout, 0);
+        if !is_accepted && layout.may_have_beside() {
+            is_accepted = may_be(&layout, 1) || {
+                layout.leave_alone();
+                may_be(&layout, 0)
+            };
+        }
+        if is_accepted {
             heap.lock().install(layout);
         }
     }

@@ -59,12 +59,14 @@ pub(super) struct History {
     inside: bool,
     /// Something has been freed before the first iteration.
     freed: bool,
+    /// A block of the iteration under way has been freed that was foreseen to outlive the next one.
+    early: bool,
 }
 
 impl History {
     /// An iteration begins. Its blocks have serials from `first` on.
     pub(crate) fn begin(&mut self, first: u64) {
-        self.inside = true;
+        (self.inside, self.early) = (true, false);
         self.first = first;
         self.iteration = self.iteration.saturating_add(1);
     }
@@ -80,10 +82,12 @@ impl History {
         }
     }
 
-    /// It ends, and was what a plan foresaw: nothing has been noted.
-    pub(super) fn end_as_planned(&mut self) {
+    /// It ends, and was what a plan foresaw: nothing has been noted. Whether that is still true of
+    /// what was foreseen to outlive the next iteration.
+    pub(super) fn end_as_planned(&mut self) -> bool {
         self.inside = false;
         self.kept = HashMap::new();
+        !self.early
     }
 
     /// How long the next allocation will live if it has this size. O(1).
@@ -122,13 +126,15 @@ impl History {
     }
 
     /// The block with this serial, which was the allocation of this number in its iteration, has
-    /// been freed.
+    /// been freed. The iteration under way has made so many allocations as a plan foresaw that have
+    /// not been noted.
     #[inline]
-    pub(crate) fn freed(&mut self, number: OptionalU32, serial: u64) {
-        let made = OptionalU32::of(self.now.len());
+    pub(crate) fn freed(&mut self, number: OptionalU32, serial: u64, unnoted: usize) {
+        let made = OptionalU32::of(self.now.len() + unnoted);
         if self.is_of_now(serial) {
-            if let Some(past) = number.of_list_mut(&mut self.now) {
-                past.until = made;
+            match number.of_list_mut(&mut self.now) {
+                Some(past) => past.until = made,
+                None => self.early |= unnoted > 0 && !number.is_none(),
             }
         } else if self.known_serials.contains(&serial)
             && self.iteration <= self.known_iteration.saturating_add(u32::from(self.inside))
@@ -229,7 +235,7 @@ mod tests {
         }
 
         fn free(&mut self, (number, serial): (OptionalU32, u64)) {
-            self.history.freed(number, serial);
+            self.history.freed(number, serial, 0);
         }
 
         /// Runs an iteration of allocations of (size, whether it is freed), and says what was

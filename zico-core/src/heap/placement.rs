@@ -123,10 +123,8 @@ impl Placement {
             if self.is_beyond(request, size, decided) {
                 return self.place_beyond(size, align, serial);
             }
-            if decided.is_some() {
-                // Its arena was decided before this iteration began.
-                self.planned.interrupt(&mut self.history, &mut self.arenas[PLANNED]);
-            }
+            // Its arena was decided before this iteration began, or is another than was foreseen.
+            self.planned.interrupt(&mut self.history, &mut self.arenas[PLANNED]);
         }
         let lifetime = decided.unwrap_or_else(|| self.lifetime(request, size));
         let learned = match request.lifetime() {
@@ -158,8 +156,9 @@ impl Placement {
     /// Places such a block, if there is room.
     #[cold]
     fn place_beyond(&mut self, size: u64, align: u64, serial: u64) -> Option<(Home, Addr)> {
+        let number = self.planned.next_number();
         let arena = &mut self.arenas[Zone::Persistent.index()];
-        let (slot, start) = arena.place(size, align, serial, OptionalU32::NONE)?;
+        let (slot, start) = arena.place(size, align, serial, number)?;
         self.planned.placed_beyond();
         self.at(Zone::Persistent, slot, start)
     }
@@ -220,7 +219,7 @@ impl Placement {
             self.planned.free((&mut self.history, arena), slot, serial, at)
         } else if let Some(live) = arena.live_at(slot, serial) {
             (Some(live.start) == at).then(|| {
-                self.history.freed(live.number, serial);
+                self.history.freed(live.number, serial, self.planned.unnoted());
                 if zone == Zone::Persistent {
                     self.history.keep_no_more(live.len);
                 }
@@ -266,7 +265,7 @@ impl Placement {
         if zone == Zone::Iteration {
             self.planned.park((&mut self.history, arena), slot, serial);
         } else {
-            self.history.freed(arena.noted(slot), serial);
+            self.history.freed(arena.noted(slot), serial, self.planned.unnoted());
             arena.park(slot);
         }
     }
@@ -279,7 +278,7 @@ impl Placement {
         if zone == Zone::Iteration {
             return self.planned.release((&mut self.history, arena), slot, serial);
         }
-        self.history.freed(arena.noted(slot), serial);
+        self.history.freed(arena.noted(slot), serial, self.planned.unnoted());
         if zone == Zone::Persistent {
             self.history.keep_no_more(len);
         }

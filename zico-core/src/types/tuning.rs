@@ -138,9 +138,12 @@ pub(crate) const ONE_PLAN_FROM: usize = 1 << 14;
 pub(crate) const PLAN_STEPS: u64 = 320;
 /// How often a plan is made anew because blocks lived otherwise than it had foreseen. Chosen.
 pub(crate) const PLANNED_ANEW: u32 = 4;
-/// Iterations in a row that begin with something in the way of a plan, before its slots are moved:
-/// that maps their pages anew. Twice as many each time. Chosen.
+/// Iterations in a row that begin with something in the way of a plan, before its slots are moved
+/// for the first time: that maps their pages anew. After each move twice as many. Chosen.
 pub(crate) const OBSTRUCTED: u32 = 1;
+/// Iterations in a row in which a block is gone early that a plan had foreseen to outlive the next
+/// iteration, before one is noted again. Chosen.
+pub(crate) const DOUBTS: u32 = 2;
 /// Allocations: a time for which a page is empty is short if it is no longer ... Chosen.
 pub(crate) const SHORT_GAP: usize = 8;
 /// ... or no longer than this part of the iteration: a plan keeps the page through it. Chosen.

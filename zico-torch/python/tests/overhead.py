@@ -120,7 +120,7 @@ ON_CUDA, SIZES = ("cnn", "gpt", "resnet50", "gpt2"), (64 << 10, 1 << 20, 16 << 2
 def one_allocator(whose: str, device: str, count: int) -> None:
     """A process of one allocator on CUDA: prints its figures as JSON, ms of iterations and ns of tensors."""
     if whose == "zico":
-        zico.torch.enable("48GiB", device=device)
+        zico.torch.enable(torch.cuda.get_device_properties(device).total_memory * 3 // 4, device=device)
     found = []
     for name in ON_CUDA:
         run = job(name, device)

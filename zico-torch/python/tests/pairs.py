@@ -139,7 +139,7 @@ def alone(job: str, folder: Path) -> Alone:
         # The first iterations make things ready.
         rates.append(rate(ends, ends[2], ends[-1]))
     stats, kept, socket = folder / f"{job}.json", folder / f"{job}.kept", folder / "alone"
-    plenty = (64 if on_a_gpu() else 4) << 30
+    plenty = gpus_memory("memory.total") * 3 // 4 if on_a_gpu() else 4 << 30
     wrapped = [sys.executable, "-c", KEPT, kept, *command[1:]]
     with memory_in_use() as used:
         under_zico = last_line(finish(start(*pinned(0, under(socket, plenty, job, stats, wrapped)))))
@@ -150,15 +150,24 @@ def alone(job: str, folder: Path) -> Alone:
     return Alone(found, [*rates, rates[0]][:2], peak, keeps, beside, under_zico == found)
 
 
+def asks(what: str) -> list[str]:
+    """The command that asks the GPU's driver for something, in MiB."""
+    return ["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader,nounits", "--id=0"]
+
+
+def gpus_memory(what: str) -> int:
+    return int(subprocess.check_output(asks(what), text=True)) * MIB
+
+
 @contextmanager
 def memory_in_use() -> Iterator[list[int]]:
     """Bytes of the GPU's memory in use, by its driver: now, and when done ten times a second. On the CPU nothing."""
     if not on_a_gpu():
         yield [0]
         return
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    used = [int(subprocess.check_output([*query, "--id=0"], text=True)) * MIB]
-    with tempfile.TemporaryFile("w+") as out, subprocess.Popen([*query, "--id=0", "-lms", "100"], stdout=out) as asked:
+    used = [gpus_memory("memory.used")]
+    ask = [*asks("memory.used"), "-lms", "100"]
+    with tempfile.TemporaryFile("w+") as out, subprocess.Popen(ask, stdout=out) as asked:
         yield used
         asked.kill()
         asked.wait()

@@ -47,9 +47,9 @@ impl Arena {
         })
     }
 
-    /// Whether this is a block, live or parked.
-    pub(crate) fn is_block(&self, slot: Slot) -> bool {
-        self.pieces.is_block(slot)
+    /// Whether this is a block that is parked.
+    pub(crate) fn is_parked(&self, slot: Slot) -> bool {
+        self.pieces.is_parked(slot)
     }
 
     /// Where a block begins, live or parked.

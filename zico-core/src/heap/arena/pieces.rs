@@ -128,9 +128,9 @@ impl Pieces {
         (piece.kind == Kind::Live && piece.serial == serial).then_some(piece)
     }
 
-    /// Whether there is a block in a slot, live or parked.
-    pub(super) fn is_block(&self, slot: Slot) -> bool {
-        self.slab.get(slot as usize).is_some_and(|piece| piece.kind == Kind::Live)
+    /// Whether there is a parked block in a slot.
+    pub(super) fn is_parked(&self, slot: Slot) -> bool {
+        self.live(slot, PARKED).is_some()
     }
 
     /// Every piece in no order, for the way that ends in an error.

@@ -6,6 +6,7 @@ use crate::heap::arena::{Arena, GRANULE, Slot};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::{History, Past};
 use crate::types::sync::Arc;
+use crate::types::tuning::DOUBTS;
 
 /// Where an allocation that was foreseen goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,10 @@ impl Planned {
         let expected = self.plans.position(|plan| is_next(plan) && fits(&plan.layout));
         let chosen = expected.or_else(|| self.plans.position(|plan| fits(&plan.layout)));
         let Some(plan) = chosen.and_then(|at| self.plans.make_latest(at)) else { return };
+        if plan.doubts >= DOUBTS {
+            plan.doubts = 0;
+            return;
+        }
         let (next, base) = (plan.layout.clone(), plan.base);
         if !self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, &next)) {
             self.leave_slots(arena);
@@ -180,8 +185,13 @@ impl Planned {
         self.exact && entry.is_some_and(|entry| is_next(entry) && self.is_on_time(entry.ends))
     }
 
+    /// Which allocation of the iteration that is.
+    pub(crate) const fn next_number(&self) -> OptionalU32 {
+        OptionalU32::some(self.number())
+    }
+
     /// It lies there now.
-    pub(crate) fn placed_beyond(&mut self) {
+    pub(crate) const fn placed_beyond(&mut self) {
         self.cursor += 1;
         self.placed += 1;
     }

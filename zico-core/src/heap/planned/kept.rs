@@ -5,6 +5,8 @@ use super::layout::Layout;
 use crate::learn::kinds::Kind;
 use crate::types::report::Planning;
 use crate::types::sync::Arc;
+#[cfg(doc)]
+use crate::types::tuning::DOUBTS;
 use crate::types::units::Bytes;
 
 /// A layout that iterations of its kind follow. It is used when one does.
@@ -18,6 +20,9 @@ pub(super) struct Plan {
     pub(super) obstructed: u32,
     /// How often its slots have been moved.
     pub(super) moves: u32,
+    /// How many times in a row a block was freed early that was foreseen to outlive the next
+    /// iteration. After [`DOUBTS`] the next one of this kind is noted instead.
+    pub(super) doubts: u32,
 }
 
 impl Planned {
@@ -36,8 +41,8 @@ impl Planned {
                 plan.layout = layout;
             }
             None => {
-                let (next, base, obstructed, moves) = (None, 0, 0, 0);
-                self.plans.insert(Plan { layout, next, base, obstructed, moves });
+                let (next, base, obstructed, moves, doubts) = (None, 0, 0, 0, 0);
+                self.plans.insert(Plan { layout, next, base, obstructed, moves, doubts });
             }
         }
     }

@@ -185,19 +185,24 @@ impl Layout {
         core::iter::successors(first, move |&last| slot(self.entries[last].next_end))
     }
 
-    /// What iterations that are as planned come to hold, with what may lie beside the plan. One
-    /// page of that is not held against it: without a plan others may lie in that page too.
-    pub(crate) fn most(&self) -> Peak {
+    /// What iterations that are as planned come to hold, with what may lie beside the plan. So many
+    /// pages of that are not held against it: without a plan others lie in them, too.
+    pub(crate) fn most(&self, shared: u32) -> Peak {
         let Self { kind, peak, own_pages, beside, ref starts, .. } = *self;
         let with = |pages: u32| pages.saturating_add(beside);
-        let within = peak.saturating_sub(own_pages).saturating_add(beside.saturating_sub(1));
+        let within = with(peak.saturating_sub(own_pages)).saturating_sub(shared.min(beside));
         let starts = starts.iter().map(|&start| with(start)).collect();
         Peak { kind, pages: with(peak), within, starts }
     }
 
-    /// Nothing may lie beside it any more. Whether something might before.
-    pub(crate) fn alone(&mut self) -> bool {
-        core::mem::take(&mut self.beside) > 0
+    /// Whether something may lie beside it.
+    pub(crate) const fn may_have_beside(&self) -> bool {
+        self.beside > 0
+    }
+
+    /// Nothing may lie beside it any more.
+    pub(crate) const fn leave_alone(&mut self) {
+        self.beside = 0;
     }
 
     /// Whether it places allocations of these sizes.

@@ -8,7 +8,7 @@
 //! # One arena
 //!
 //! A plan lays blocks out in the range of the iteration's arena, not in one of its own. As long as
-//! an iteration is exactly as planned, its blocks lie in the plan's *slots* and the arena is empty.
+//! an iteration is exactly as planned, its blocks lie in the plan's *slots* and the arena has none.
 //! At the first allocation that is not foreseen, or whose place is taken, the arena takes all
 //! blocks over where they lie ([`depart`](Planned::depart)), and places what follows as it would
 //! without a plan: in what the plan has left free as well.
@@ -138,7 +138,7 @@ pub(super) struct Planned {
     /// An iteration is under way in which nothing has been allocated yet that a plan may know of.
     open: bool,
     /// The iteration under way is of its kind, all of it so far was as foreseen, and nothing has
-    /// been noted of it. Then its blocks lie in the slots.
+    /// been noted of it. Then its blocks lie in the slots, or have none and persist.
     exact: bool,
     /// The number of the next allocation in the layout, as long as all is as foreseen.
     cursor: usize,
@@ -250,8 +250,14 @@ impl Planned {
         }
         let slot = self.slot_of(arena, slot, serial);
         // It has been freed, though its place is not free before it is released.
-        history.freed(arena.noted(slot), serial);
+        history.freed(arena.noted(slot), serial, self.unnoted());
         arena.park(slot);
+    }
+
+    /// How many allocations of the iteration under way have been made as foreseen and not noted.
+    #[inline]
+    pub(crate) const fn unnoted(&self) -> usize {
+        if self.exact { self.cursor } else { 0 }
     }
 
     /// Whether all is the arena's. A block that has been moved there is not in the slot that its
@@ -296,7 +302,7 @@ impl Planned {
     ) -> Option<(u64, Range<u64>)> {
         let slot = self.slot_of(arena, slot, serial);
         let live = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)?;
-        history.freed(live.number, serial);
+        history.freed(live.number, serial, self.unnoted());
         if let Keeper::IndexedArena(blocks) = &mut self.keeper {
             blocks.remove(&live.start);
         }
@@ -316,7 +322,7 @@ impl Planned {
             return self.leave_pages(history, gone).1;
         }
         let slot = self.moved_to(serial).unwrap_or(slot);
-        history.freed(arena.noted(slot), serial);
+        history.freed(arena.noted(slot), serial, self.unnoted());
         if let Keeper::IndexedArena(blocks) = &mut self.keeper {
             blocks.remove(&arena.start_of(slot));
         }
@@ -328,7 +334,7 @@ impl Planned {
     fn leave_pages(&mut self, history: &mut History, gone: Place) -> (u64, Range<u64>) {
         let Place { entry: Entry { start, size, .. }, occupant } = gone;
         if !self.exact {
-            history.freed(occupant.number, occupant.serial);
+            history.freed(occupant.number, occupant.serial, 0);
         }
         (size, self.pages.leave(start, size, occupant.keeps && self.exact))
     }
@@ -350,7 +356,10 @@ impl Planned {
         }
         if self.exact && self.cursor == all {
             (self.exact, self.follows) = (false, false);
-            history.end_as_planned();
+            let as_planned = history.end_as_planned();
+            if let Some(plan) = self.plans.iter_mut().next() {
+                plan.doubts = if as_planned { 0 } else { plan.doubts + 1 };
+            }
             return None;
         }
         self.interrupt(history, arena);
@@ -362,20 +371,6 @@ impl Planned {
         }
         history.end(serial);
         task
-    }
-
-    /// Pages that are backed and that nothing has come to lie in: they are backed no more.
-    pub(crate) fn give_up_spare(&mut self, arena: &mut Arena) -> Vec<u64> {
-        if self.in_slots() { self.pages.give_up_spare() } else { arena.give_up_spare() }
-    }
-
-    /// Takes over pages that have been backed.
-    pub(crate) fn back(&mut self, arena: &mut Arena, pages: &[u64]) {
-        if self.in_slots() {
-            self.pages.back(pages);
-        } else {
-            arena.back(pages);
-        }
     }
 }
 

@@ -143,18 +143,27 @@ impl Pages {
 
 /// How many pages some blocks take beside the slots of a plan, in the order of their addresses: all
 /// that they touch, but for as many as those fill that the iteration before has left and this one
-/// has a slot for. Such a block is gone when the slot's is there.
+/// has a slot for. Such a block is gone when the slot's is there, and with it its pages, if none of
+/// those that stay lies in them. O(blocks log blocks).
 pub(super) fn pages_beside(
     blocks: impl Iterator<Item = Standing>,
     has_slot: impl Fn(&Standing) -> bool,
     page: u64,
 ) -> u32 {
+    let touches = |block: &Standing| block.start / page..(block.start + block.len).div_ceil(page);
+    let blocks: Vec<Standing> = blocks.collect();
+    let stay: Vec<Range<u64>> =
+        blocks.iter().filter(|block| !has_slot(block)).map(touches).collect();
+    let is_shared = |pages: &Range<u64>| {
+        let at = stay.partition_point(|other| other.end <= pages.start);
+        stay.get(at).is_some_and(|other| other.start < pages.end)
+    };
     let (mut pages, mut next, mut filled) = (0, 0, 0);
-    for block in blocks {
-        let (first, end) = (block.start / page, (block.start + block.len).div_ceil(page));
-        pages += end.saturating_sub(first.max(next));
-        next = end;
-        filled += if has_slot(&block) { block.len } else { 0 };
+    for block in &blocks {
+        let touched = touches(block);
+        pages += touched.end.saturating_sub(touched.start.max(next));
+        next = touched.end;
+        filled += if has_slot(block) && !is_shared(&touched) { block.len } else { 0 };
     }
     u32::try_from(pages.saturating_sub(filled / page)).unwrap_or(u32::MAX)
 }

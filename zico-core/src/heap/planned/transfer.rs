@@ -51,9 +51,11 @@ impl Planned {
 
     /// Blocks that lay beside the slots, or do now, are where they had been moved to.
     fn keep_moved(&mut self, beside: Vec<(u64, Slot)>, arena: &Arena) {
-        let is_new = |serial: u64| self.moved_to(serial).is_none();
-        let there = |&(serial, slot): &(u64, Slot)| arena.is_block(slot) && is_new(serial);
-        let there: Vec<(u64, Slot)> = beside.into_iter().filter(there).collect();
+        let is_there = |&(serial, slot): &(u64, Slot)| {
+            let is_its = arena.live_at(slot, serial).is_some() || arena.is_parked(slot);
+            is_its && self.moved_to(serial).is_none()
+        };
+        let there: Vec<(u64, Slot)> = beside.into_iter().filter(is_there).collect();
         self.moved.extend(there);
         self.moved.sort_unstable();
     }
@@ -68,8 +70,8 @@ impl Planned {
             plan.obstructed = 0;
             return;
         }
-        plan.obstructed += 1;
-        // Twice as often each time: pages elsewhere are mapped anew.
+        plan.obstructed = plan.obstructed.saturating_add(1);
+        // After twice as many each time: pages elsewhere are mapped anew.
         if plan.obstructed < OBSTRUCTED << plan.moves.min(16) {
             return;
         }
@@ -220,6 +222,20 @@ impl Planned {
         }
     }
 
+    /// Pages that are backed and that nothing has come to lie in: they are backed no more.
+    pub(crate) fn give_up_spare(&mut self, arena: &mut Arena) -> Vec<u64> {
+        if self.in_slots() { self.pages.give_up_spare() } else { arena.give_up_spare() }
+    }
+
+    /// Takes over pages that have been backed.
+    pub(crate) fn back(&mut self, arena: &mut Arena, pages: &[u64]) {
+        if self.in_slots() {
+            self.pages.back(pages);
+        } else {
+            arena.back(pages);
+        }
+    }
+
     /// The handle's slot, or where the block has been moved since.
     #[inline]
     pub(super) fn slot_of(&self, arena: &Arena, slot: Slot, serial: u64) -> Slot {
@@ -275,7 +291,7 @@ fn may_stay(
     let has_slot = |block: &Standing| {
         let entry = block.number.of_list(&layout.entries);
         let is_its = entry.is_some_and(|entry| entry.is_alone() && entry.size == block.len);
-        is_its && history.is_of_last(block.serial)
+        is_its && !block.parked && history.is_of_last(block.serial)
     };
     pages_beside(beside, has_slot, page) <= layout.beside
 }

@@ -268,6 +268,30 @@ fn what_is_kept_for_good_does_not_keep_the_plan_away() {
     assert!(job.backed.is_empty() && job.arena.is_empty());
 }
 
+/// What is foreseen to stay for good, and does not any more, comes to have a place.
+#[test]
+fn what_is_kept_for_good_no_longer_is_learned() {
+    let mut job = Program::new();
+    let mut kept = Vec::new();
+    let beyond: Vec<usize> = (0..20)
+        .map(|round| {
+            job.begin(None);
+            let first = job.alloc(700);
+            let blocks = [5000, 512, 9000].map(|units| job.alloc(units));
+            if round < 8 {
+                kept.push(first);
+            } else {
+                job.free(first);
+            }
+            blocks.into_iter().for_each(|block| job.free(block));
+            job.end();
+            job.places.iter().flatten().filter(|&&start| start >= program::BEYOND).count()
+        })
+        .collect();
+    assert_eq!((beyond[7], beyond[19], job.planned()), (1, 0, 4), "{beyond:?}");
+    kept.into_iter().for_each(|block| job.free(block));
+}
+
 /// What one iteration has left lies in the way of the plan, and stays: the slots move.
 #[test]
 fn the_slots_move_where_something_is_in_the_way() {

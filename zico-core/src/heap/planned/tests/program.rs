@@ -17,8 +17,8 @@ pub(super) struct Program {
     /// Pages that are backed, and the most that were in the last iteration.
     pub(super) backed: BTreeSet<u64>,
     pub(super) most: usize,
-    /// What lies with what persists, by serial: where and how long.
-    pub(super) beyond: BTreeMap<u64, (u64, u64)>,
+    /// What lies with what persists, by serial: where, how long, and which allocation it was.
+    pub(super) beyond: BTreeMap<u64, (u64, u64, OptionalU32)>,
 }
 
 /// Where that lies.
@@ -77,7 +77,7 @@ impl Program {
     }
 
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let beyond = self.beyond.iter().map(|(&serial, &(start, len))| (start, len, serial));
+        let beyond = self.beyond.iter().map(|(&serial, &(start, len, _))| (start, len, serial));
         self.planned.blocks().chain(self.arena.live()).chain(beyond)
     }
 
@@ -95,9 +95,10 @@ impl Program {
                 Placed::At(slot, start) => return Some((slot, start, true)),
                 Placed::Bare => return None,
                 Placed::Beyond => {
+                    let number = self.planned.next_number();
                     self.planned.placed_beyond();
                     let start = BEYOND + self.serial * (1 << 30);
-                    self.beyond.insert(self.serial, (start, size));
+                    self.beyond.insert(self.serial, (start, size, number));
                     return Some((0, start, true));
                 }
                 Placed::Elsewhere => {}
@@ -146,13 +147,14 @@ impl Program {
 
     /// Where a live block is, and how long.
     fn live_at(&self, slot: Slot, serial: u64) -> Option<(u64, u64)> {
-        let beyond = self.beyond.get(&serial).copied();
+        let beyond = self.beyond.get(&serial).map(|&(start, len, _)| (start, len));
         beyond.or_else(|| self.planned.live(&self.arena, slot, serial))
     }
 
     pub(super) fn free(&mut self, (serial, slot, start, size): Handle) {
         assert_eq!(self.live_at(slot, serial), Some((start, size)));
-        if self.beyond.remove(&serial).is_some() {
+        if let Some((_, _, number)) = self.beyond.remove(&serial) {
+            self.history.freed(number, serial, self.planned.unnoted());
             return;
         }
         let parts = (&mut self.history, &mut self.arena);

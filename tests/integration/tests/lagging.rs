@@ -1,0 +1,56 @@
+//! Recorded jobs on a device that is far behind: as many launches as a GPU's queue takes.
+//!
+//! A job has its own memory back at once, but a page whose old mapping may be in use has to wait
+//! for the device. How often that is so shows in the device calls of a job that has settled: where
+//! each iteration is as planned there are none.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use zico_core::Bytes;
+use zico_mock::bundled;
+use zico_mock::replay::{Machine, Outcome, ReplayConfig, replay};
+use zico_mock::trace::{Step, Trace};
+
+/// GPT-2 as it trained on an H200 with PyTorch's CUDA backend (`zico run --record`). The script
+/// keeps each loss as a tensor.
+fn recorded_on_a_gpu() -> Trace {
+    Trace::read(include_bytes!("../traces/gpt2-h200.ztrace").as_slice()).unwrap()
+}
+
+fn run(trace: &Trace, iterations: u64, time_scale: f64) -> Outcome {
+    let config = ReplayConfig {
+        region: Some(Bytes::mib(2)),
+        learned: true,
+        ends_with_next: true,
+        iterations,
+        machine: Machine { run_ahead: 1000, time_scale, ..Machine::default() },
+        ..ReplayConfig::new(Bytes::gib(64))
+    };
+    let outcome = replay(&[trace], &config, &mut |_| {}).unwrap();
+    assert_eq!(outcome.violation_count, 0, "{:?}", outcome.violations);
+    assert!(outcome.jobs[0].failure.is_none(), "{:?}", outcome.jobs[0].failure);
+    outcome
+}
+
+/// D37, D39: what a script keeps of its iterations, or what the first one has left, lies beside the
+/// plan, and the iterations that follow it wait for nothing.
+#[test]
+fn jobs_that_have_settled_need_no_more_memory_calls() {
+    let bundled =
+        ["whisper-tiny", "gpt2-small", "resnet50"].map(|name| bundled::open(name).unwrap());
+    let recorded = bundled.into_iter().map(|trace| (trace, 0.02, 0));
+    // One page more for what is kept, now and then.
+    for (trace, time_scale, calls) in recorded.chain([(recorded_on_a_gpu(), 1.0, 5)]) {
+        let [soon, later] = [12, 24].map(|iterations| run(&trace, iterations, time_scale));
+        let more = later.memory_calls - soon.memory_calls;
+        assert!(more <= 12 * calls, "{}: {more} calls in 12 iterations", trace.name());
+        let (held, live) = (later.peak_held.value(), later.peak_live.value());
+        assert!(held * 100 <= live * 103, "{}: {held} held for {live}", trace.name());
+        // Almost all of what is allocated is placed as planned: what persists is not.
+        let last = trace.iterations().last().unwrap();
+        let is_made = |step: &&Step| matches!(step, Step::Alloc { .. });
+        let made = last.steps().iter().filter(is_made).count() as u64;
+        let placed = later.jobs[0].planning.placed - soon.jobs[0].planning.placed;
+        assert!(placed >= 11 * made * 9 / 10, "{}: {placed} of 12 times {made}", trace.name());
+    }
+}
