@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use zico_core::{Activity, Awaited, Begin, Bytes, Job, JobConfig, Request};
+use zico_core::{Activity, Awaited, Begin, Bytes, Job, JobConfig, Lifetime, Request};
 use zico_mock::MockDevice;
 use zico_mock::policy::Exclusive;
 use zico_tests::waves::{Reckless, regions};
@@ -288,5 +288,25 @@ fn what_is_kept_of_each_iteration_does_not_keep_plans_away() {
     let most = setup.pool.snapshot().jobs[0].held.peak;
     // 16 regions and two small ones, and one for what persists.
     assert!(most <= regions(19), "{most}");
+    losses.into_iter().for_each(|block| job.free(block).unwrap());
+}
+
+/// The same where the job says that what it keeps is of the iteration: it lies there, as it says.
+#[test]
+fn what_is_kept_and_said_to_be_of_the_iteration_lies_there() {
+    let setup = Setup::new(64);
+    let job = setup.join("loop");
+    let small = Request::new(Bytes::new(512), Lifetime::Iteration);
+    let mut losses = Vec::new();
+    for _ in 0..24 {
+        assert_eq!(job.begin(None), Ok(Begin::Started));
+        let forward = [3, 1, 2].map(|count| job.alloc(own(count)).unwrap());
+        losses.push(job.alloc(small).unwrap());
+        forward.into_iter().rev().for_each(|block| job.free(block).unwrap());
+        job.end().unwrap();
+        setup.settle();
+        assert_eq!(job.held().persistent, Bytes::ZERO);
+        assert!(job.held().total() <= regions(3), "{:?}", job.held());
+    }
     losses.into_iter().for_each(|block| job.free(block).unwrap());
 }

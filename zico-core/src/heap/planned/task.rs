@@ -76,7 +76,6 @@ impl PlanTask {
         // A plan stays that of the shape which was told first.
         let kind = known.map_or(kind, |known| known.kind);
         let times = known.map_or(0, |known| known.times + 1);
-        let beside = known.map_or(0, |known| known.beside);
         if known.is_none() && !seen.patterns.note(Pattern { kind, lives: 0 })
             || times > PLANNED_ANEW
         {
@@ -107,19 +106,18 @@ impl PlanTask {
             }
         }
         let too_long = Arc::clone(&seen.too_long);
-        Some(Self { needs, kind, times, beside, too_long })
+        Some(Self { needs, kind, times, beside: 0, too_long })
     }
 
     /// What lies in the arena may lie beside the plan's slots, but for blocks of this iteration that
-    /// are gone, or in a slot of their own, in the next. It is no less than before.
+    /// are gone, or in a slot of their own, in the next.
     pub(super) fn note_beside(&mut self, history: &History, arena: &Arena, page: u64) {
         let stays = |block: &Standing| {
             let need = block.number.of_list(&self.needs);
             let is_of_now = !block.parked && history.is_of_now(block.serial);
             !is_of_now || need.is_some_and(|need| need.life == LiveRange::Beyond)
         };
-        let beside = pages_beside(arena.blocks().filter(stays), |_| false, page);
-        self.beside = self.beside.max(beside);
+        self.beside = pages_beside(arena.blocks().filter(stays), |_| false, page);
     }
 
     /// Plans the iteration, with few regions of `page` bytes in use over time.

@@ -268,6 +268,44 @@ fn what_is_kept_for_good_does_not_keep_the_plan_away() {
     assert!(job.backed.is_empty() && job.arena.is_empty());
 }
 
+/// What lies in the arena when a plan is made may lie beside it, and is a part of what it tells.
+#[test]
+fn a_plan_tells_what_may_lie_beside_it() {
+    let mut job = Program::new();
+    let left = job.iteration(None, &[Alloc(2 * PAGE + 1)]);
+    for _ in 0..2 {
+        job.iteration(None, &FORWARD);
+    }
+    let layout = &job.planned.plans.iter().next().unwrap().layout;
+    assert_eq!((layout.beside, layout.own_pages), (3, 0));
+    for (shared, within) in [(0, 3), (1, 2), (9, 0)] {
+        let most = layout.most(shared);
+        let told = (most.pages, most.within, most.starts.clone());
+        let starts = layout.starts.iter().map(|start| start + 3).collect();
+        assert_eq!(told, (layout.peak + 3, layout.peak + within, starts), "{shared}");
+    }
+    left.into_iter().for_each(|block| job.free(block));
+}
+
+/// A plan that is made anew has room for what is left, too.
+#[test]
+fn a_plan_that_is_made_anew_is_followed_beside_what_is_left() {
+    let mut job = Program::new();
+    let left = job.iteration(None, &[Alloc(700)]);
+    let late =
+        [Alloc(5000), Alloc(512), Free(1), Alloc(9000), Alloc(5000), Free(0), Free(2), Free(3)];
+    for (ops, planned) in [(FORWARD, [0, 0, 4, 4]), (late, [3, 3, 4, 4])] {
+        let ops: Vec<usize> = (0..4)
+            .map(|_| {
+                job.iteration(None, &ops);
+                job.planned()
+            })
+            .collect();
+        assert_eq!(ops, planned);
+    }
+    left.into_iter().for_each(|block| job.free(block));
+}
+
 /// What is foreseen to stay for good, and does not any more, comes to have a place.
 #[test]
 fn what_is_kept_for_good_no_longer_is_learned() {
