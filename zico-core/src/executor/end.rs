@@ -52,13 +52,10 @@ impl<D: Device> Shared<D> {
         // What cannot be planned is placed as before.
         let Ok(mut layout) = task.plan(self.region.value()) else { return };
         let may_be = |layout: &Layout, shared| self.replan(job, &layout.most(shared));
-        let mut is_accepted = may_be(&layout, 0);
-        if !is_accepted && layout.may_have_beside() {
-            is_accepted = may_be(&layout, 1) || {
-                layout.leave_alone();
-                may_be(&layout, 0)
-            };
-        }
+        let is_accepted = may_be(&layout, 0) || may_be(&layout, 1) || {
+            layout.leave_alone();
+            may_be(&layout, 0)
+        };
         if is_accepted {
             heap.lock().install(layout);
         }

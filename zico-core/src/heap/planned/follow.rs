@@ -45,6 +45,7 @@ impl Planned {
         let expected = self.plans.position(|plan| is_next(plan) && fits(&plan.layout));
         let chosen = expected.or_else(|| self.plans.position(|plan| fits(&plan.layout)));
         let Some(plan) = chosen.and_then(|at| self.plans.make_latest(at)) else { return };
+        // This iteration is noted instead.
         if plan.doubts >= DOUBTS {
             plan.doubts = 0;
             return;

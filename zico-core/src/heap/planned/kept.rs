@@ -5,8 +5,6 @@ use super::layout::Layout;
 use crate::learn::kinds::Kind;
 use crate::types::report::Planning;
 use crate::types::sync::Arc;
-#[cfg(doc)]
-use crate::types::tuning::DOUBTS;
 use crate::types::units::Bytes;
 
 /// A layout that iterations of its kind follow. It is used when one does.
@@ -21,7 +19,7 @@ pub(super) struct Plan {
     /// How often its slots have been moved.
     pub(super) moves: u32,
     /// How many times in a row a block was freed early that was foreseen to outlive the next
-    /// iteration. After [`DOUBTS`] the next one of this kind is noted instead.
+    /// iteration.
     pub(super) doubts: u32,
 }
 

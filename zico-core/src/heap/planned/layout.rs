@@ -35,9 +35,7 @@ impl LiveRange {
             (None, _) => Self::Alternating,
         }
     }
-}
 
-impl LiveRange {
     /// Whether its slots are nobody else's.
     pub(super) const fn is_alone(self) -> bool {
         matches!(self, Self::Always | Self::Alternating)
@@ -193,11 +191,6 @@ impl Layout {
         let within = with(peak.saturating_sub(own_pages)).saturating_sub(shared.min(beside));
         let starts = starts.iter().map(|&start| with(start)).collect();
         Peak { kind, pages: with(peak), within, starts }
-    }
-
-    /// Whether something may lie beside it.
-    pub(crate) const fn may_have_beside(&self) -> bool {
-        self.beside > 0
     }
 
     /// Nothing may lie beside it any more.

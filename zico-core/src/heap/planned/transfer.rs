@@ -75,7 +75,7 @@ impl Planned {
         if plan.obstructed < OBSTRUCTED << plan.moves.min(16) {
             return;
         }
-        let base = free_base(arena, &plan.layout, self.pages.bytes(), self.len);
+        let base = free_base(arena, &plan.layout, page, self.len);
         let Some(base) = base.filter(|_| may_stay(history, &plan.layout, page, arena.blocks()))
         else {
             return;
