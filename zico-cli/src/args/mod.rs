@@ -123,7 +123,7 @@ pub struct Replay {
     /// The memory that all jobs together may hold: a size (8GiB, 3.2G), or f=F for L + F * (S - L),
     /// where L is the least budget under which the jobs can share and S the sum of their peaks.
     /// Below L, with F below 0, they need --relief
-    #[arg(short, long, value_parser = size::budget, value_name = "SIZE|f=F")]
+    #[arg(short, long, value_parser = size::budget, value_name = "SIZE|f=F", allow_hyphen_values = true)]
     pub budget: Budget,
 
     /// Who decides when an iteration starts
@@ -167,7 +167,7 @@ pub struct Compare {
     /// their peaks
     #[arg(
         short, long, required = true, value_delimiter = ',',
-        value_parser = size::budget, value_name = "SIZE|f=F,..."
+        value_parser = size::budget, value_name = "SIZE|f=F,...", allow_hyphen_values = true
     )]
     pub budget: Vec<Budget>,
 

@@ -71,7 +71,7 @@ pub struct Serve {
     pub device: ServedDevice,
 
     /// The memory that all jobs of all processes together may hold
-    #[arg(short, long, value_parser = size::size, value_name = "SIZE")]
+    #[arg(short, long, value_parser = size::size, value_name = "SIZE", allow_hyphen_values = true)]
     pub budget: Bytes,
 
     /// The unit in which memory is handed over: a power of two [default: 2MiB, less for small

@@ -23,7 +23,7 @@ pub struct Relief {
     /// peak of the iteration as it was recorded
     #[arg(
         short, long, required = true, value_delimiter = ',',
-        value_parser = limit, value_name = "SIZE|p=P,..."
+        value_parser = limit, value_name = "SIZE|p=P,...", allow_hyphen_values = true
     )]
     pub budget: Vec<Limit>,
 

@@ -138,7 +138,12 @@ fn a_budget_that_cannot_work_is_refused_with_the_reason() {
     ] {
         let argument = format!("--budget={budget}");
         refused(&replay(&[&argument]), &[words]);
+        refused(&replay(&["--budget", budget]), &[words]);
     }
+    for program in ["compare", "relief"] {
+        refused(&[program, "resnet50", "--budget", "-5"], &["negative", "8GiB"]);
+    }
+    refused(&["serve", "--device", "host", "--budget", "-5"], &["negative", "8GiB"]);
     refused(&replay(&["--budget", "f=0.5", "--region-size", "3MiB"]), &["no power of two"]);
     refused(
         &replay(&["--budget", "10TiB", "--region-size", "2MiB"]),
