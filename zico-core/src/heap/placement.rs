@@ -326,3 +326,6 @@ impl Placement {
         request.lifetime().unwrap_or_else(|| self.history.lifetime(size))
     }
 }
+
+#[cfg(test)]
+mod tests;
