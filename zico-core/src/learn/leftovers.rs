@@ -37,6 +37,11 @@ impl Leftovers {
         let [newest, older] = self.carried;
         newest.zip(older).map_or(0, |(newest, older)| newest.min(older))
     }
+
+    /// The same once another iteration begins, with so many.
+    pub(crate) fn carried_then(&self, regions: u32) -> u32 {
+        self.carried[0].map_or(0, |newest| newest.min(regions))
+    }
 }
 
 #[cfg(test)]

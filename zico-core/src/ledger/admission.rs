@@ -32,16 +32,18 @@ impl Ledger {
         let budget = Regions::new(self.target);
         let mut anew = true;
         self.holds_off = false;
+        self.looks_again = false;
         loop {
-            self.making_way = self.makes_way();
+            let makes_way = self.makes_way();
+            self.looks_again |= makes_way;
             let is_kept = self.accounts.values().any(Account::is_about_to_begin);
-            if self.making_way || is_kept || queue.waiters.is_empty() {
+            if makes_way || is_kept || queue.waiters.is_empty() {
                 break;
             }
             let Some(place) = queue.choose(&mut *self.policy, budget, anew) else { break };
             let job = queue.key(place);
-            let obstacle = self.obstacle(job);
-            if let Some(obstacle) = obstacle {
+            if let Some(obstacle) = self.obstacle(job) {
+                self.looks_again |= obstacle.is_short();
                 queue.hold(place, obstacle);
                 anew = false;
                 continue;
@@ -86,11 +88,18 @@ impl Ledger {
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
         if fits(kept) {
+            if runs && own.lags() && self.is_contended() {
+                return Some(Obstacle::Lagging);
+            }
             if runs && self.waits_for_one_behind(job, need.saturating_add(kept)) {
                 self.holds_off = true;
                 return Some(Obstacle::Behind);
             }
-            return if runs { self.endangers(job) } else { None };
+            if !runs {
+                return None;
+            }
+            let awaited = self.takes_what_is_awaited(job).then_some(Obstacle::Awaited);
+            return awaited.or_else(|| self.endangers(job));
         }
         if runs {
             let is_kept_at_rest = !fits(others().map(rest).fold(0, u32::saturating_add));
@@ -105,6 +114,12 @@ impl Ledger {
         };
         let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// Whether the jobs would not all fit at their peaks.
+    fn is_contended(&self) -> bool {
+        let peaks = self.accounts.values().filter(|account| !account.gone).map(Account::comes_to);
+        peaks.fold(0, u32::saturating_add) > self.target
     }
 
     /// Whether a job waits that needs so much with what the others keep, though its iteration might

@@ -149,7 +149,7 @@ impl Ledger {
         account.note(now);
         self.tighten();
         self.depart(job);
-        if self.making_way {
+        if self.looks_again {
             self.admit();
         }
         Some(rest == 0)

@@ -137,7 +137,7 @@ impl Ledger {
         let mut order = self.order(job, want.zone, backings);
         self.book(job, want, backings, now);
         self.told = None;
-        if self.making_way {
+        if self.looks_again {
             self.admit();
         }
         self.counts.leases += 1;

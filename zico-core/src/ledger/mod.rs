@@ -24,6 +24,7 @@
 //! | `iteration`, `pace`, `bucket` | iterations that begin and end; jobs that are held to a rate |
 //! | `leaving`, `waits` | jobs that leave; who waits for whom |
 //! | `fairness` | how often one that waits has been bypassed |
+//! | `awaited` | memory that is about to be had by one that waits for it |
 //! | `adopt` | the books of a ledger that is no more, from what its jobs have |
 //! | `admission`, `queue` | which iterations start |
 //! | `retire` | regions whose memory goes back to the device |
@@ -34,6 +35,7 @@ pub(crate) mod account;
 mod admission;
 mod adopt;
 mod ahead;
+mod awaited;
 mod banker;
 mod bucket;
 mod budget;
@@ -126,8 +128,8 @@ pub(crate) struct Ledger {
     list: Vec<usize>,
     /// Scratch for decisions.
     queue: Queue,
-    /// Nothing starts, so that a running iteration gets the memory that it waits for.
-    making_way: bool,
+    /// Somebody may start once memory is granted, or the device has passed more.
+    looks_again: bool,
     /// Some job might start, and does not, so that one that has had much less time goes on.
     holds_off: bool,
     /// Jobs that have left and whose regions are free; their mappings and ranges have yet to go.
@@ -177,7 +179,7 @@ impl Ledger {
             chosen: Chosen::default(),
             list: Vec::new(),
             queue: Queue::default(),
-            making_way: false,
+            looks_again: false,
             holds_off: false,
             departed: Vec::new(),
             counts: Counts::default(),

@@ -40,12 +40,22 @@ pub(super) enum Obstacle {
     /// A job that runs has had much less time and goes on at once ([`fairness`](super::fairness)):
     /// beside this one its next iteration would not fit. Others may start meanwhile.
     Behind,
+    /// It would take what another one waits for and is about to get ([`awaited`](super::awaited)).
+    Awaited,
+    /// The device is far behind it, and the jobs do not all fit at their peaks. Others may start
+    /// meanwhile.
+    Lagging,
 }
 
 impl Obstacle {
     /// Whether those behind in the queue may start though it delays the one that it holds up.
     const fn lets_others_start(self) -> bool {
-        matches!(self, Self::Leftovers | Self::Behind)
+        matches!(self, Self::Leftovers | Self::Behind | Self::Lagging)
+    }
+
+    /// Whether it may be over as soon as memory is granted, or the device has passed more.
+    pub(super) const fn is_short(self) -> bool {
+        matches!(self, Self::Awaited | Self::Lagging)
     }
 }
 

@@ -63,4 +63,13 @@ pub(super) struct Stall {
     pub(super) at: Progress,
     /// Iterations of other jobs that have begun since.
     pub(super) bypassed: Bypasses,
+    /// Something has not started, so that it gets what it waits for.
+    pub(super) is_awaited: bool,
+}
+
+impl Stall {
+    /// Whether others wait until it goes on.
+    pub(super) fn is_waited_for(self) -> bool {
+        self.is_awaited || self.bypassed.is_overdue()
+    }
 }

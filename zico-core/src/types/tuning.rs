@@ -81,6 +81,12 @@ pub(crate) const LONGEST_JOB_NAME: usize = 128;
 /// Bypasses: one that waits is passed over by so many, and by no more. More serves priorities and
 /// the policy's order better, less is fairer. Chosen.
 pub(crate) const MOST_BYPASSES: u32 = 16;
+/// One over the part of what a job's iteration takes that the device may have yet to pass when the
+/// next one starts, where the jobs do not all fit. Less lag leaves more for others, more keeps the
+/// device busy. Measured: with 1000 launches ahead the 24 replays of three sets have 1.075 times
+/// the throughput (told lifetimes) with a quarter, 1.070 with a half, 1.073 with nothing; with 64
+/// ahead 1.001, 1.001, 0.997.
+pub(crate) const LAGGING_PART: u32 = 4;
 /// Looks at the waiting jobs in an iteration of another job, at most. Each takes O(jobs log jobs).
 /// Chosen.
 pub(crate) const LOOKS_PER_ITERATION: u32 = 1024;

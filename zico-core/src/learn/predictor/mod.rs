@@ -194,6 +194,11 @@ impl Predictor {
         self.leftovers.carried()
     }
 
+    /// The same once another iteration begins, with so many.
+    pub(crate) fn carried_then(&self, regions: u32) -> u32 {
+        self.leftovers.carried_then(regions)
+    }
+
     /// The next iteration is to be of a shape that the job tells, or it says nothing. Whether
     /// something else is expected since.
     pub(crate) fn expect(&mut self, told: Option<u64>) -> bool {

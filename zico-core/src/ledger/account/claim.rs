@@ -105,7 +105,18 @@ impl Account {
         }
         let persists = self.persistent().saturating_sub(self.first_wave.guessed());
         let for_good = persists.saturating_sub(self.lately_grown());
-        for_good.saturating_add(self.predictor.carried())
+        let carried = match self.phase {
+            // What is safe when it starts is to be safe when it has begun.
+            Phase::Admitted => self.predictor.carried_then(self.begins_with()),
+            _ => self.predictor.carried(),
+        };
+        for_good.saturating_add(carried)
+    }
+
+    /// What an iteration begins with that began now, beside what persists. What is parked comes back
+    /// by itself.
+    pub(in crate::ledger) fn begins_with(&self) -> u32 {
+        if self.pulse.has_parked() { 0 } else { self.ephemeral() }
     }
 
     /// What a running iteration leaves behind beside what persists: what it began with, as far as

@@ -311,9 +311,7 @@ impl Account {
         self.pulse.restart();
         self.has_moved();
         self.stall = None;
-        // What is parked comes back by itself.
-        let parked = self.pulse.has_parked();
-        self.predictor.note_carried(if parked { 0 } else { self.ephemeral() });
+        self.predictor.note_carried(self.begins_with());
         self.phase = Phase::Running(Run {
             began: now,
             stalled: Ticks::ZERO,

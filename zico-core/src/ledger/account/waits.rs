@@ -3,7 +3,7 @@
 use super::super::fairness::{Bypasses, falls_behind};
 use super::super::run::{Phase, Stall};
 use super::Account;
-use crate::types::tuning::LONG_ITERATION;
+use crate::types::tuning::{LAGGING_PART, LONG_ITERATION};
 use crate::types::units::Ticks;
 use crate::types::want::Growth;
 
@@ -34,7 +34,7 @@ impl Account {
             _ if self.away.is_moving() => true,
             Phase::Idle => self.goes_on || self.holds_leftovers() || self.first_wave.is_open(),
             Phase::Admitted => true,
-            Phase::Running(_) => self.stall.is_some_and(|stall| stall.bypassed.is_overdue()),
+            Phase::Running(_) => self.stall.is_some_and(Stall::is_waited_for),
             Phase::Waiting(_) => false,
         };
         if !waited_for || self.gone {
@@ -105,12 +105,23 @@ impl Account {
     /// It was denied what it asked for.
     pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: Growth) {
         let at = self.pulse.progress();
-        let new = Stall { since: now, epoch, asked, at, bypassed: Bypasses::default() };
+        let bypassed = Bypasses::default();
+        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited: false };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
         if matches!(self.phase, Phase::Running(_)) {
             self.has_moved();
         }
+    }
+
+    /// Others do not start, so that it gets the memory for which it waits.
+    pub(in crate::ledger) fn note_awaited(&mut self) {
+        self.stall.iter_mut().for_each(|stall| stall.is_awaited = true);
+    }
+
+    /// Whether the device is far behind: of what an iteration takes it has yet to pass a good part.
+    pub(in crate::ledger) fn lags(&self) -> bool {
+        !self.fenced.is_empty() && self.draining > self.comes_to() / LAGGING_PART
     }
 
     /// It waits for memory no longer.

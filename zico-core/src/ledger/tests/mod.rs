@@ -25,6 +25,7 @@ mod budget;
 mod fences;
 mod going_on;
 mod iterations;
+mod lagging;
 mod learned;
 mod leases;
 mod pace;
