@@ -39,6 +39,8 @@ enum Part {
     Policies,
     /// Every pair and fifteen triples at five budgets under every policy, and where zico is behind
     Cases,
+    /// Every pair and fifteen triples at four budgets, near the device and far ahead of it
+    Lagging,
     /// Throughput of every pair under every policy against the budget, as a picture
     Sweep,
 }
@@ -54,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Part::Policies => println!("{}", sharing::policies(iterations(50))?),
             // Twenty after the first.
             Part::Cases => println!("{}\n", sharing::cases(iterations(21))?),
+            Part::Lagging => println!("{}\n", sharing::lagging(iterations(21))?),
             Part::Sweep => {
                 let svg = sharing::sweep(iterations(6))?;
                 std::fs::write(&args.picture, svg)

@@ -4,11 +4,13 @@
 //! Everything comes from [`zico_mock::replay::trial`], as in `zico compare`.
 
 mod cases;
+mod lagging;
 mod parallel;
 mod sweep;
 mod tables;
 
 pub use cases::{cases, triples};
+pub use lagging::lagging;
 pub use parallel::in_parallel;
 pub use sweep::sweep;
 pub use tables::{hand_overs, policies, sets};
@@ -51,7 +53,12 @@ impl<'t> Set<'t> {
     /// # Errors
     /// If one cannot run at all: a defect.
     pub fn new(traces: Vec<&'t Trace>, iterations: u64) -> Result<Self, ReplayError> {
-        let needs = needs(&traces, None, iterations, &Machine::default())?;
+        Self::on(traces, iterations, &Machine::default())
+    }
+
+    /// The same on such a machine.
+    fn on(traces: Vec<&'t Trace>, iterations: u64, machine: &Machine) -> Result<Self, ReplayError> {
+        let needs = needs(&traces, None, iterations, machine)?;
         let name = traces.iter().map(|trace| trace.name()).collect::<Vec<_>>().join(" + ");
         Ok(Self { name, traces, needs, iterations })
     }

@@ -41,7 +41,7 @@ impl Ledger {
         let behind = self.accounts.range(after.map_or(0, |key| key + 1)..);
         let waits = |account: &Account| {
             let goes_on = drains || account.may_go_on(self.epoch) && !account.is_still();
-            account.is_stalled() && goes_on
+            account.is_stalled() && account.awaited().is_some() && goes_on
         };
         let mut waiting = behind.filter(|(_, account)| waits(account));
         waiting.find_map(|(&key, account)| Some((key, account.stall?.asked)))

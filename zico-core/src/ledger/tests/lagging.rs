@@ -84,6 +84,17 @@ fn an_iteration_starts_beside_one_that_may_not_have_what_it_waits_for() {
     books.start(two);
 }
 
+/// It has made an allocation or a free since.
+#[test]
+fn an_iteration_starts_beside_one_that_has_gone_on_without() {
+    let (mut books, [one, two]) = two_jobs(11, 6, 6);
+    one_waits(&mut books, [one, two], &[4, 5]);
+    let batch = two_ends(&mut books, two, 6);
+    books.ledger.completed(two, batch, books.now);
+    books.tick(one);
+    books.start(two);
+}
+
 #[test]
 fn nobody_has_patience_for_ever_with_one_that_does_not_ask_again() {
     let (mut books, [one, two]) = two_jobs(11, 6, 6);
