@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use zico_core::{AllocError, Begin, Bytes, Class, Job, Lifetime, Pool, PoolConfig, Request, Ticks};
-use zico_mock::policy::Exclusive;
+use zico_mock::policy::{AlwaysStart, Exclusive};
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operation, Utilisation};
 
 const REGION: Bytes = Bytes::mib(2);
@@ -61,6 +61,30 @@ fn four_threads_take_turns() {
         }
     });
     assert_eq!(device.violation_count(), 0);
+}
+
+/// The device has passed all that a job's last iteration has given up, and nobody has looked since.
+/// Where the jobs do not fit beside each other, that is looked at before it waits for the device.
+#[test]
+fn a_job_that_begins_waits_for_nothing_that_the_device_has_passed() {
+    let device = MockDevice::new(MockConfig::new(Bytes::mib(22)).budget(Bytes::mib(22))).unwrap();
+    let config = PoolConfig::new(Bytes::mib(22)).region_size(REGION).policy(Box::new(AlwaysStart));
+    let pool = Pool::new(device.clone(), config).unwrap();
+    let [one, other] = [0, 1].map(|_| join(&device, &pool));
+    let iterate = |job: &Job<MockDevice>| {
+        assert_eq!(job.begin(None), Ok(Begin::Started));
+        let block = job.alloc(Request::new(Bytes::mib(12), Lifetime::Iteration)).unwrap();
+        job.free(block).unwrap();
+        job.end().unwrap();
+    };
+    for _ in 0..4 {
+        iterate(&one);
+        iterate(&other);
+        pool.poll().unwrap();
+    }
+    iterate(&one);
+    assert_eq!(other.begin(None), Ok(Begin::Started));
+    assert_eq!(one.begin(None), Ok(Begin::Started));
 }
 
 #[test]

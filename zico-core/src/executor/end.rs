@@ -78,6 +78,20 @@ impl<D: Device> Shared<D> {
         ending != Ending::Now
     }
 
+    /// A job is about to begin: its last iteration ends, if that is over, and what the device has
+    /// passed of it is free. Not while another thread is at it.
+    pub(crate) fn comes_to_begin(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+    ) -> bool {
+        let has_ended = self.end_if_over(job, stream, heap, true);
+        // What cannot be looked at now is free later.
+        let _ = self.reap(job);
+        has_ended
+    }
+
     /// Ends those that are over of jobs that have done nothing for as long as others have patience.
     pub(super) fn end_overdue(&self) {
         let heaps = self.handles.lock().heaps();

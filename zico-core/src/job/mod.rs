@@ -80,7 +80,7 @@ impl<D: Device> Job<D> {
     }
 
     fn ask(&self, shape: Option<u64>) -> Result<Begin, BeginError> {
-        if !self.shared.end_if_over(self.key, self.stream, &self.heap, true) {
+        if !self.shared.comes_to_begin(self.key, self.stream, &self.heap) {
             // Another thread ends the last one: those who wait are told when it has.
             return Ok(Begin::Wait(None));
         }
