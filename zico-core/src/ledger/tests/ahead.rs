@@ -60,16 +60,21 @@ fn what_a_wave_is_about_to_take_is_leased_ahead() {
 fn nothing_is_leased_ahead_beyond_the_wave_or_while_somebody_waits() {
     let mut books = Books::new(40);
     let (job, other) = (books.join("a"), books.join("b"));
+    books.lease(job, Zone::Persistent, &[0, 1, 2, 3, 4, 5, 6, 7]);
     for _ in 0..4 {
         wave(&mut books, job, 8, |_, _| {});
         // Their peaks fit side by side.
         wave(&mut books, other, 8, |_, _| {});
     }
-    // It holds all that its profile promises, at other pages than usual.
+    // It holds all that its profile promises, at other pages than usual and in regions that it has
+    // had elsewhere: those of its usual pages are free.
+    books.give_for_good(job, Zone::Persistent, &[0, 1, 2, 3, 4, 5, 6, 7]);
     books.start(job);
     books.lease(job, ARENA, &[8, 9, 10, 11, 12, 13, 14, 15]);
-    assert_eq!(ahead(&mut books, job, 0), []);
-    books.give_for_good(job, ARENA, &[8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(ahead(&mut books, job, 15), []);
+    books.give(job, ARENA, &[15]);
+    assert_eq!(ahead(&mut books, job, 15), [0]);
+    books.give_for_good(job, ARENA, &[0, 8, 9, 10, 11, 12, 13, 14]);
     books.end(job);
     // Somebody waits for more than there is.
     books.start(job);
