@@ -8,7 +8,7 @@
 
 use zico_core::Bytes;
 use zico_mock::bundled;
-use zico_mock::replay::{Machine, Outcome, ReplayConfig, replay};
+use zico_mock::replay::{Figures, Machine, Outcome, ReplayConfig, needs, replay};
 use zico_mock::trace::{Step, Trace};
 
 /// GPT-2 as it trained on an H200 with PyTorch's CUDA backend (`zico run --record`). The script
@@ -89,5 +89,20 @@ fn jobs_that_are_far_ahead_of_the_device_share_memory() {
             let [least, sum] = [shares[0].min(shares[1]), shares[0] + shares[1]];
             assert!(least > 0.35 && sum > 1.25, "{shares:?} of {percent}%, {ends_with_next}");
         }
+    }
+}
+
+/// D42: one of them is through with its iterations at once, and the other's take much longer on the
+/// device: what counts is the device's time.
+#[test]
+fn jobs_of_short_and_long_iterations_share_the_time_of_the_device() {
+    let traces = ["dlrm", "gcn"].map(|name| bundled::open(name).unwrap());
+    let machine = Machine { run_ahead: 1000, ..Machine::default() };
+    let needs = needs(&traces.each_ref(), None, 21, &machine).unwrap();
+    for f in [0.1, 0.25, 0.5] {
+        let config = configured(needs.budget_at(f), 21, machine.time_scale);
+        let outcome = run_all(&traces.each_ref(), &config);
+        let shares = Figures::new(&outcome, &needs).relative;
+        assert!(shares.iter().all(|&share| share > 0.25), "{shares:?} at f = {f}");
     }
 }

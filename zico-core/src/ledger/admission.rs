@@ -132,7 +132,7 @@ impl Ledger {
             let beside = all.saturating_sub(other.kept());
             let fits = beside.saturating_add(other.comes_to()) <= self.target;
             let is_first = own.terms.priority <= other.terms.priority;
-            is_first && other.goes_on_before(own.lately, self.now) && !fits
+            is_first && other.goes_on_before(own.time.lately(), self.now) && !fits
         };
         !own.bypassed.is_overdue() && self.accounts.values().any(is_behind)
     }

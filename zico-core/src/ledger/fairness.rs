@@ -16,6 +16,8 @@
 //! peaks: there would be no room for the next one. That holds for no longer than twice what the
 //! iteration usually takes, and not while it waits for memory itself.
 //!
+//! What counts is the time that a job has on the device ([`Time`](super::account::Time)): where its
+//! host is far ahead, an iteration is over there in next to no time.
 //! The time of some sixteen of the longest iterations counts for both
 //! ([`forget_time`](super::Ledger::forget_time)): a job that was slow to begin, or has done nothing
 //! for long, does not catch up with all that others had meanwhile.

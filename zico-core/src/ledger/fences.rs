@@ -146,6 +146,7 @@ impl Ledger {
         if rest == 0 {
             self.list = account.fenced.pop_front().map_or_else(Vec::new, |fence| fence.regions);
         }
+        account.count_time(now);
         account.note(now);
         self.tighten();
         self.depart(job);

@@ -110,11 +110,11 @@ impl Ledger {
         let is_first = self.accounts.get(&job).is_some_and(|account| account.iterations == 1);
         let length = |account: &Account| account.predictor.profile().map(|known| known.length());
         let longest = self.accounts.values().filter_map(length).max().unwrap_or_default();
-        let most = self.accounts.values().map(|account| account.lately).max().unwrap_or_default();
+        let most =
+            self.accounts.values().map(|account| account.time.lately()).max().unwrap_or_default();
         let is_long = most.value() / LATELY > longest.value();
         for account in self.accounts.values_mut().filter(|_| is_first || is_long) {
-            let part = if is_first { 0 } else { account.lately.value() / 2 };
-            account.lately = Ticks::new(part);
+            account.time.fade(is_first);
         }
     }
 
@@ -130,7 +130,7 @@ impl Ledger {
                 let is_first = other.bypassed.is_overdue()
                     || other.away.is_absent()
                     || other.terms.priority > own.terms.priority;
-                !is_first && goes_on(own.lately, length, other.lately)
+                !is_first && goes_on(own.time.lately(), length, other.time.lately())
             })
     }
 

@@ -227,7 +227,7 @@ impl Ledger {
     pub(super) fn let_join(&mut self, key: JobKey, mut account: Account) {
         // The newcomer has had nothing yet: it is not to be served alone until it has caught up.
         for account in self.accounts.values_mut() {
-            (account.served, account.lately) = (Ticks::ZERO, Ticks::ZERO);
+            account.time.forget();
         }
         account.turn_changes(self.now);
         self.has_turns |= account.is_preemptible();

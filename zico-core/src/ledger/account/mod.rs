@@ -5,6 +5,7 @@ mod claim;
 mod figures;
 mod growth;
 mod pace;
+mod time;
 mod turn;
 mod waits;
 
@@ -30,6 +31,7 @@ use crate::types::zone::Zone;
 use away::Away;
 pub(super) use claim::{Blame, Stake};
 pub(super) use pace::{Paced, Rest};
+use time::Time;
 use turn::{Course, Turn};
 
 /// Regions given up together, in the order of batches of one job. The first number is 1.
@@ -79,10 +81,8 @@ pub(crate) struct Account {
     still: bool,
     /// How often it was put behind jobs that had asked later, since it has waited.
     pub(super) bypassed: Bypasses,
-    /// How long its iterations have taken, waiting left out.
-    pub(super) served: Ticks,
-    /// The same of late ([`fairness`](super::fairness)).
-    pub(super) lately: Ticks,
+    /// What it has had of the device's time.
+    pub(super) time: Time,
     /// Its last iteration has ended because the next one begins, which goes before those that wait.
     pub(super) goes_on: bool,
     /// Its iterations follow each other: the last one ended as the running one began.
@@ -136,8 +136,7 @@ impl Account {
             seen: None,
             still: false,
             bypassed: Bypasses::default(),
-            served: Ticks::ZERO,
-            lately: Ticks::ZERO,
+            time: Time::default(),
             goes_on: false,
             follows: false,
             predictor: Predictor::of(terms.declared),
@@ -228,7 +227,7 @@ impl Account {
             persistent: Regions::new(self.persistent()),
             ephemeral: Regions::new(self.ephemeral()),
             priority: self.terms.priority,
-            served: self.served,
+            served: self.time.served(),
             iterations: self.iterations,
             floor: Regions::new(self.terms.floor),
         }
@@ -324,6 +323,7 @@ impl Account {
             recorder: Recorder::default(),
             is_partial: false,
         });
+        self.count_time(now);
         self.note(now);
     }
 
@@ -358,8 +358,7 @@ impl Account {
             return false;
         };
         let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
-        self.served = self.served.saturating_add(length);
-        self.lately = self.lately.saturating_add(length);
+        self.count_time(now);
         self.course.ended = Some(now);
         self.turn.iter_mut().for_each(|turn| turn.has_run = true);
         self.has_moved();

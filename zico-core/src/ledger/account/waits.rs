@@ -87,7 +87,7 @@ impl Account {
             && self.stall.is_none()
             && !self.is_called()
             && taken <= Ticks::new(length.value().saturating_mul(LONG_ITERATION))
-            && falls_behind(self.lately, length, waiting)
+            && falls_behind(self.time.lately(), length, waiting)
     }
 
     /// Whether it has stood still, and does so still.
@@ -109,6 +109,7 @@ impl Account {
         let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited: false };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+        self.count_time(now);
         if matches!(self.phase, Phase::Running(_)) {
             self.has_moved();
         }
@@ -130,5 +131,6 @@ impl Account {
         if let Phase::Running(run) = &mut self.phase {
             run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
         }
+        self.count_time(now);
     }
 }

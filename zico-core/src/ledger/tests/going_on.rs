@@ -160,7 +160,7 @@ fn who_has_had_more_time_waits_for_one_that_goes_on() {
         books.start(one);
         ends += 1;
     }
-    let lately = |job: JobKey| books.ledger.accounts[&job].lately.value();
+    let lately = |job: JobKey| books.ledger.accounts[&job].time.lately().value();
     let (had, due) = (lately(one) * 5, lately(other) * 4);
     assert!(ends > 1 && had <= due && due < had + 5 * 14, "{ends} {had} {due}");
 }
@@ -246,7 +246,7 @@ fn what_others_had_before_the_first_iteration_or_long_ago_does_not_count() {
         books.start(other);
         run_some(&mut books, other, 100, 8);
     }
-    let lately = |books: &Books, job: JobKey| books.ledger.accounts[&job].lately.value();
+    let lately = |books: &Books, job: JobKey| books.ledger.accounts[&job].time.lately().value();
     let (least, most) = (8 * 104, 17 * 104);
     assert!((least..most).contains(&lately(&books, other)), "{}", lately(&books, other));
     assert_eq!(lately(&books, one), 0);

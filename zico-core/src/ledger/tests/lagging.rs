@@ -132,6 +132,24 @@ fn where_jobs_do_not_fit_an_iteration_starts_when_the_device_has_passed_most_of_
     }
 }
 
+/// Its host is through with an iteration at once, and waits for memory in the next one meanwhile.
+#[test]
+fn a_job_has_the_time_that_the_device_takes() {
+    let (mut books, [one, two]) = two_jobs(11, 6, 6);
+    let served = |books: &Books, job: JobKey| books.ledger.accounts[&job].time.served().value();
+    let before = [one, two].map(|job| served(&books, job));
+    one_waits(&mut books, [one, two], &[4, 5]);
+    let batch = two_ends(&mut books, two, 6);
+    books.now = books.now.saturating_add(Ticks::new(100));
+    books.ledger.completed(two, batch, books.now);
+    books.now = books.now.saturating_add(Ticks::new(100));
+    books.lease(one, ARENA, &[4, 5]);
+    books.end(one);
+    let had = [one, two].map(|job| served(&books, job));
+    let had = [had[0] - before[0], had[1] - before[1]];
+    assert!(had[0] < 20 && (100..120).contains(&had[1]), "{had:?}");
+}
+
 #[test]
 fn one_that_is_ahead_of_the_device_starts_where_nothing_else_runs() {
     let (mut books, [_, two]) = two_jobs(8, 6, 6);
