@@ -6,6 +6,8 @@
 //! free: another job that waits for it would wait until it is overdue
 //! ([`fairness`](super::fairness)), in each of its iterations anew.
 
+use core::ops::Bound;
+
 use super::Ledger;
 use super::account::Account;
 use crate::types::JobKey;
@@ -38,7 +40,8 @@ impl Ledger {
     /// and what it has asked for.
     fn next_awaited(&self, after: Option<JobKey>) -> Option<(JobKey, Growth)> {
         let drains = self.accounts.values().any(|account| account.draining > 0);
-        let behind = self.accounts.range(after.map_or(0, |key| key + 1)..);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.accounts.range((from, Bound::Unbounded));
         let waits = |account: &Account| {
             let goes_on = drains || account.may_go_on(self.epoch) && !account.is_still();
             account.is_stalled() && account.awaited().is_some() && goes_on

@@ -45,7 +45,8 @@ pub struct Tenant {
     pub ephemeral: Regions,
     /// Those with more go first, whatever the policy.
     pub priority: i32,
-    /// How long its iterations have taken, waiting left out, since a job last joined.
+    /// The time that it has had since a job last joined: in which its host was within an iteration
+    /// and did not wait for memory, or the device had yet to pass something that it had given up.
     pub served: Ticks,
     /// How many of its iterations have ended.
     pub iterations: u64,
