@@ -4,7 +4,6 @@
 use std::error::Error;
 
 use zico_mock::replay::{Figures, Machine, PolicyKind, ReplayConfig, ReplayError};
-use zico_mock::trace::Trace;
 
 use super::{Set, bundled_traces, in_parallel, pairs, triples};
 use crate::table::table;
@@ -50,8 +49,9 @@ impl Column {
 }
 
 /// For pairs and for triples at each budget: throughput, the least share of a job in its own rate
-/// (the mean over the sets, and the lowest), how often that is below 0.45, and how often a job could
-/// not run, each 64 and 1000 launches ahead. Lifetimes are learned, and iterations end with the next.
+/// (the mean over the sets, and the lowest), how often that is below 0.45, and how often a job
+/// could not run, each 64 and 1000 launches ahead. Lifetimes are learned, and iterations end with
+/// the next.
 ///
 /// # Errors
 /// If a replay fails for a reason that is not the policy's: a defect.
@@ -68,8 +68,9 @@ pub fn lagging(iterations: u64) -> Result<String, Box<dyn Error>> {
         "failed",
     ]);
     for numbers in [pairs(traces.len()), triples()] {
-        let near = sets(&traces, &numbers, iterations, AHEAD[0])?;
-        let far = sets(&traces, &numbers, iterations, AHEAD[1])?;
+        // Each job's own rate is that so far ahead.
+        let on = |ahead| Set::all_on(&traces, &numbers, iterations, &machine(ahead));
+        let (near, far) = (on(AHEAD[0])?, on(AHEAD[1])?);
         for f in BUDGETS {
             for (ahead, sets) in AHEAD.into_iter().zip([&near, &far]) {
                 let figures = in_parallel("lagging", sets, |set| set.as_a_script(f, ahead));
@@ -88,20 +89,6 @@ pub fn lagging(iterations: u64) -> Result<String, Box<dyn Error>> {
 
 fn machine(run_ahead: u64) -> Machine {
     Machine { run_ahead, ..Machine::default() }
-}
-
-/// The sets, with each job's own rate that far ahead of the device.
-fn sets<'t>(
-    traces: &'t [Trace],
-    numbers: &[Vec<usize>],
-    iterations: u64,
-    run_ahead: u64,
-) -> Result<Vec<Set<'t>>, ReplayError> {
-    let set = |numbers: &Vec<usize>| {
-        let traces = numbers.iter().map(|&i| &traces[i]).collect();
-        Set::on(traces, iterations, &machine(run_ahead))
-    };
-    in_parallel("jobs alone", numbers, set).into_iter().collect()
 }
 
 impl Set<'_> {

@@ -49,15 +49,11 @@ pub fn pairs(count: usize) -> Vec<Vec<usize>> {
 
 impl<'t> Set<'t> {
     /// Runs each job alone, for as many iterations as all do together later.
-    ///
-    /// # Errors
-    /// If one cannot run at all: a defect.
-    pub fn new(traces: Vec<&'t Trace>, iterations: u64) -> Result<Self, ReplayError> {
-        Self::on(traces, iterations, &Machine::default())
-    }
-
-    /// The same on such a machine.
-    fn on(traces: Vec<&'t Trace>, iterations: u64, machine: &Machine) -> Result<Self, ReplayError> {
+    fn new(
+        traces: Vec<&'t Trace>,
+        iterations: u64,
+        machine: &Machine,
+    ) -> Result<Self, ReplayError> {
         let needs = needs(&traces, None, iterations, machine)?;
         let name = traces.iter().map(|trace| trace.name()).collect::<Vec<_>>().join(" + ");
         Ok(Self { name, traces, needs, iterations })
@@ -66,14 +62,24 @@ impl<'t> Set<'t> {
     /// Sets of those of `traces` that have these numbers, in parallel.
     ///
     /// # Errors
-    /// As [`Set::new`].
+    /// If one of the jobs cannot run alone: a defect.
     pub fn all(
         traces: &'t [Trace],
         numbers: &[Vec<usize>],
         iterations: u64,
     ) -> Result<Vec<Self>, ReplayError> {
+        Self::all_on(traces, numbers, iterations, &Machine::default())
+    }
+
+    /// The same on such a machine.
+    fn all_on(
+        traces: &'t [Trace],
+        numbers: &[Vec<usize>],
+        iterations: u64,
+        machine: &Machine,
+    ) -> Result<Vec<Self>, ReplayError> {
         let set = |numbers: &Vec<usize>| {
-            Self::new(numbers.iter().map(|&i| &traces[i]).collect(), iterations)
+            Self::new(numbers.iter().map(|&i| &traces[i]).collect(), iterations, machine)
         };
         in_parallel("jobs alone", numbers, set).into_iter().collect()
     }

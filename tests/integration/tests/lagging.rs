@@ -70,8 +70,8 @@ fn jobs_that_have_settled_need_no_more_memory_calls() {
     }
 }
 
-/// D40, D41: one job takes back what it has given up before the device has passed it; the other one,
-/// whose iterations do not fit beside it, gets what it waits for all the same. Of gpt2's first
+/// D40, D41: one job takes back what it has given up before the device has passed it; the other
+/// one, whose iterations do not fit beside it, gets what it waits for all the same. Of gpt2's first
 /// iterations nobody knows what they take: the other one starts beside them only where both can
 /// finish.
 #[test]

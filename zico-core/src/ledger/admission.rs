@@ -88,18 +88,8 @@ impl Ledger {
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
         if fits(kept) {
-            if runs && own.lags() && self.is_contended() {
-                return Some(Obstacle::Lagging);
-            }
-            if runs && self.waits_for_one_behind(job, need.saturating_add(kept)) {
-                self.holds_off = true;
-                return Some(Obstacle::Behind);
-            }
-            if !runs {
-                return None;
-            }
-            let awaited = self.takes_what_is_awaited(job).then_some(Obstacle::Awaited);
-            return awaited.or_else(|| self.endangers(job));
+            let all = need.saturating_add(kept);
+            return if runs { self.obstacle_beside_others(job, all) } else { None };
         }
         if runs {
             let is_kept_at_rest = !fits(others().map(rest).fold(0, u32::saturating_add));
@@ -114,6 +104,22 @@ impl Ledger {
         };
         let is_kept_by_waiting = !own.holds_leftovers() && self.waiting.iter().any(waits);
         (may_free || is_kept_by_waiting).then_some(Obstacle::Leftovers)
+    }
+
+    /// The same beside iterations that run, where there is room for what it needs and the others
+    /// keep: so much.
+    fn obstacle_beside_others(&mut self, job: JobKey, all: u32) -> Option<Obstacle> {
+        if self.accounts.get(&job)?.lags() && self.is_contended() {
+            return Some(Obstacle::Lagging);
+        }
+        if self.waits_for_one_behind(job, all) {
+            self.holds_off = true;
+            return Some(Obstacle::Behind);
+        }
+        if self.takes_what_is_awaited(job) {
+            return Some(Obstacle::Awaited);
+        }
+        self.endangers(job)
     }
 
     /// Whether the jobs would not all fit at their peaks.

@@ -17,7 +17,7 @@ impl Ledger {
     /// Whether a job that starts would come to take what another one waits for. That is all there,
     /// but the device has yet to pass some of it, or the other one has yet to ask again.
     ///
-    /// O(jobs), and the banker's test for each that waits.
+    /// O(jobs), and the banker's test, for each that waits.
     pub(super) fn takes_what_is_awaited(&mut self, job: JobKey) -> bool {
         let Some(own) = self.accounts.get(&job) else { return false };
         let taken = |account: &Account| account.leased_total().max(account.terms.floor);

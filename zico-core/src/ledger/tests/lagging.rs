@@ -38,6 +38,15 @@ fn two_ends(books: &mut Books, two: JobKey, pages: u64) -> u64 {
     batch
 }
 
+/// What the first job waits for is there, and it has yet to ask again.
+fn about_to_get() -> (Books, [JobKey; 2]) {
+    let (mut books, [one, two]) = two_jobs(11, 6, 6);
+    one_waits(&mut books, [one, two], &[4, 5]);
+    let batch = two_ends(&mut books, two, 6);
+    books.ledger.completed(two, batch, books.now);
+    (books, [one, two])
+}
+
 #[test]
 fn what_one_waits_for_the_next_iteration_of_another_does_not_take() {
     // One may have all of it back before the device has passed it: then it is never free.
@@ -87,20 +96,14 @@ fn an_iteration_starts_beside_one_that_may_not_have_what_it_waits_for() {
 /// It has made an allocation or a free since.
 #[test]
 fn an_iteration_starts_beside_one_that_has_gone_on_without() {
-    let (mut books, [one, two]) = two_jobs(11, 6, 6);
-    one_waits(&mut books, [one, two], &[4, 5]);
-    let batch = two_ends(&mut books, two, 6);
-    books.ledger.completed(two, batch, books.now);
+    let (mut books, [one, two]) = about_to_get();
     books.tick(one);
     books.start(two);
 }
 
 #[test]
 fn nobody_has_patience_for_ever_with_one_that_does_not_ask_again() {
-    let (mut books, [one, two]) = two_jobs(11, 6, 6);
-    one_waits(&mut books, [one, two], &[4, 5]);
-    let batch = two_ends(&mut books, two, 6);
-    books.ledger.completed(two, batch, books.now);
+    let (mut books, [_, two]) = about_to_get();
     assert!(waits(&mut books, two));
     books.ledger.look(books.now);
     books.now = books.now.saturating_add(Ticks::new(1000));
