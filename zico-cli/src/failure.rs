@@ -116,13 +116,15 @@ pub enum Failure {
         /// The jobs that there are.
         jobs: String,
     },
-    /// Nobody is to be paced.
+    /// Nobody is to be held back.
     #[error(
-        "tgs and estimating pace opportunistic jobs: --priority says which of them are, as in --priority {0}=opportunistic"
+        "tgs, estimating and antman hold opportunistic jobs back: --priority says which of them are, as in --priority {0}=opportunistic"
     )]
     NobodyToPace(String),
-    /// Pacing on a device other than the simulated one.
-    #[error("tgs and estimating are for the simulated device: leave out --device and --processes")]
+    /// Jobs held back on a device other than the simulated one.
+    #[error(
+        "tgs, estimating and antman are for the simulated device: leave out --device and --processes"
+    )]
     PacingOfDevice,
     /// Turns on a device other than the simulated one.
     #[error(

@@ -7,12 +7,12 @@
 use zico_core::{JobConfig, Ticks};
 use zico_mock::Utilisation;
 use zico_mock::replay::{
-    Machine, Outcome, Pacing, Phase, Priority, ReplayConfig, Usage, needs, replay,
+    Machine, Outcome, Pacing, Phase, PolicyKind, Priority, ReplayConfig, Usage, needs, replay,
 };
 use zico_mock::{bundled, trace::Trace};
 
 /// Production first.
-const PAIRS: [[&str; 2]; 1] = [["resnet50", "mobilenet_v2"]];
+const PAIRS: [[&str; 2]; 2] = [["resnet50", "mobilenet_v2"], ["bert-base", "gpt2-small"]];
 
 const LENGTH: Ticks = Ticks::millis(300_000);
 
@@ -73,8 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             names.iter().map(|name| bundled::open(name)).collect::<Result<_, _>>()?;
         let jobs: Vec<&Trace> = traces.iter().collect();
         println!("\n{}, and {} opportunistic\n", names[0], names[1]);
-        println!("| scenario | unpaced | TGS | ours |");
-        println!("|---|---|---|---|");
+        println!("| scenario | unpaced | TGS | AntMan | ours |");
+        println!("|---|---|---|---|---|");
         for scenario in scenarios() {
             row(&jobs, &scenario)?;
         }
@@ -104,11 +104,14 @@ fn row(jobs: &[&Trace], scenario: &Scenario) -> Result<(), Box<dyn std::error::E
     };
     let alone = [alone(0)?, alone(1)?];
     print!("| {} |", scenario.name);
-    for pacing in [None, Some(Pacing::Tgs), Some(Pacing::Estimating)] {
+    let (tgs, ours) = (Some(Pacing::Tgs), Some(Pacing::Estimating));
+    for (pacing, elastic) in [(None, false), (tgs, false), (None, true), (ours, false)] {
         let together = ReplayConfig {
             priorities: vec![Priority::Production, Priority::Opportunistic],
             jobs: vec![JobConfig::default().priority(1), JobConfig::default()],
             pacing,
+            elastic,
+            policy: if elastic { PolicyKind::Unmanaged } else { PolicyKind::Zico },
             usage: usage.to_vec(),
             ..config.clone()
         };

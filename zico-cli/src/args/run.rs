@@ -46,7 +46,8 @@ pub struct RunArgs {
 
     /// What matters more: a production job is never to be slowed, an opportunistic one takes what is
     /// left. Names as `zico inspect` lists them; jobs that are not named are of production, and are
-    /// asked first when they wait. With --policy tgs or estimating the opportunistic ones are paced
+    /// asked first when they wait. With --policy tgs, estimating or antman the opportunistic ones are
+    /// held back
     #[arg(
         long, value_delimiter = ',', value_parser = priority,
         value_name = "NAME=production|opportunistic,..."
@@ -205,6 +206,10 @@ pub enum PolicyName {
     /// Gandiva: jobs whose peaks fit at once run side by side; all others take turns of a minute, or
     /// of --time-slice, between which their memory is on the host
     Gandiva,
+    /// AntMan: each job has a cap on the device's memory, by what production jobs (--priority) need;
+    /// what it has beyond that is host memory, which its launches reach over a link of 25 GB/s. The
+    /// opportunistic ones have the time in which production is not slowed
+    Antman,
 }
 
 impl PolicyName {
@@ -215,6 +220,16 @@ impl PolicyName {
             Self::Estimating => Some(Pacing::Estimating),
             _ => None,
         }
+    }
+
+    /// Whether jobs have elastic caps under it.
+    pub(crate) const fn is_elastic(self) -> bool {
+        matches!(self, Self::Antman)
+    }
+
+    /// Whether it is of no use unless some jobs are opportunistic.
+    pub(crate) const fn needs_priorities(self) -> bool {
+        self.is_elastic() || self.pacing().is_some()
     }
 
     /// The slice of a turn on the device, if jobs take turns under it.
@@ -228,6 +243,7 @@ impl PolicyName {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gandiva => "gandiva",
+            Self::Antman => "antman",
             _ => self.pacing().map_or(PolicyKind::from(self).name(), Pacing::name),
         }
     }
@@ -262,7 +278,7 @@ impl From<PolicyName> for PolicyKind {
             PolicyName::SalusSrtf => Self::SalusSrtf,
             PolicyName::Static => Self::Static,
             PolicyName::Exclusive => Self::Exclusive,
-            PolicyName::Unmanaged => Self::Unmanaged,
+            PolicyName::Unmanaged | PolicyName::Antman => Self::Unmanaged,
         }
     }
 }

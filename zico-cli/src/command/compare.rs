@@ -38,10 +38,10 @@ pub(crate) fn run(args: &Compare) -> Result<Exit, Failure> {
         check(PolicyKind::Zico, budget, &needs, (&traces, slice))?;
     }
     let priorities = priorities::priorities(&traces, &args.run)?;
-    // Those that pace are of no use where all jobs are alike; and with given slices, or none, Gandiva's
-    // is Spatial's.
+    // Those that hold some back are of no use where all jobs are alike; and with given slices, or
+    // none, Gandiva's is Spatial's.
     let is_of_use = |policy: &PolicyName| {
-        *policy != PolicyName::Gandiva && (policy.pacing().is_none() || !priorities.is_empty())
+        *policy != PolicyName::Gandiva && (!policy.needs_priorities() || !priorities.is_empty())
     };
     let every: Vec<PolicyName> =
         PolicyName::value_variants().iter().copied().filter(is_of_use).collect();
@@ -103,6 +103,7 @@ impl Tests<'_> {
             priorities: self.priorities.clone(),
             slice: name.slice(self.args.run.time_slice),
             pacing,
+            elastic: name.is_elastic(),
             usage: Vec::new(),
             length: None,
             machine: self.machine.clone(),

@@ -27,8 +27,8 @@ pub(super) fn check(
     priorities: &[Priority],
     traces: &[&Trace],
 ) -> Result<(), Failure> {
-    let paces = policies.iter().any(|policy| policy.pacing().is_some());
-    if paces && !priorities.contains(&Priority::Opportunistic) {
+    let needed = policies.iter().any(|policy| policy.needs_priorities());
+    if needed && !priorities.contains(&Priority::Opportunistic) {
         return Err(Failure::NobodyToPace(names(traces).pop().unwrap_or_default()));
     }
     Ok(())

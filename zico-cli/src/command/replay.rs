@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     let traces: Vec<&Trace> = loaded.iter().collect();
     let priorities = priorities::priorities(&traces, &args.run)?;
     priorities::check(&[args.policy], &priorities, &traces)?;
-    if args.policy.pacing().is_some() && (args.device != DeviceName::Mock || args.processes) {
+    if args.policy.needs_priorities() && (args.device != DeviceName::Mock || args.processes) {
         return Err(Failure::PacingOfDevice);
     }
     let slice = args.policy.slice(args.run.time_slice);
@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
     let policy = PolicyKind::from(args.policy);
     // Where each job has its share for good, plans that leave more for others are of no use.
     let relieved = means.filter(|_| !policy.needs_every_peak());
-    if relieved.is_none() {
+    // What is beyond an elastic cap is on the host: any budget will do.
+    if relieved.is_none() && !args.policy.is_elastic() {
         check(policy, budget, &needs, (&traces, slice))?;
     }
     let mut config = ReplayConfig {
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         priorities,
         slice,
         pacing: args.policy.pacing(),
+        elastic: args.policy.is_elastic(),
         usage: Vec::new(),
         length: None,
         machine,

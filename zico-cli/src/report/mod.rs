@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::size::ticks;
 use crate::summary::{
     BaselineHeight, Comparison, JobSummary, LEGEND, PlanSummary, Planned, RELIEF_HEADER,
-    RELIEF_LEGEND, ReliefRow, ReliefSummary, ReplaySummary, Tried, UnderBudget, UnderPolicy,
+    RELIEF_LEGEND, ReliefRow, ReliefSummary, ReplaySummary, Tried, UnderPolicy,
 };
 
 /// The report of a replay.
@@ -71,11 +71,12 @@ pub(crate) fn comparison(
         }
     });
     let budgets = comparison.budgets.iter().zip(trials).map(|(under, (budget, tried))| {
-        let row = |policy: &UnderPolicy| {
+        let (header, cells) = under.table(names.len());
+        let row = |(policy, cells): (&UnderPolicy, Vec<String>)| {
             context! {
                 name => policy.policy,
                 best => policy.best,
-                cells => policy.cells(names.len()),
+                cells => cells,
                 throughput => policy.figures.as_ref().map(|f| format!("{:.3}", f.total_throughput)),
                 held => policy.figures.as_ref().map(|f| Bytes::new(f.peak_held_bytes).to_string()),
                 reason => policy.reason.as_deref(),
@@ -83,8 +84,8 @@ pub(crate) fn comparison(
         };
         context! {
             title => under.title(),
-            header => UnderBudget::header(names.len()),
-            rows => under.policies.iter().map(row).collect::<Vec<_>>(),
+            header => header,
+            rows => under.policies.iter().zip(cells).map(row).collect::<Vec<_>>(),
             picture => minijinja::value::Serde(panels::panels(*budget, tried)),
         }
     });

@@ -93,6 +93,8 @@ pub(crate) struct Shown {
     pub(crate) stall_share: f64,
     pub(crate) iterations: u64,
     pub(crate) memory_calls_per_iteration: f64,
+    /// What went to the host and came from it.
+    pub(crate) moved_bytes: u64,
     pub(crate) makespan_seconds: f64,
 }
 
@@ -177,7 +179,7 @@ pub(crate) const LEGEND: &str = "\
     waiting for starts and, within iterations, for memory, mean over jobs; Jain: the fairness index \
     of #1, #2 and so on (Jain, Chiu, Hawe 1984), 1 is all the same; asked: decisions of the policy; us: \
     what they cost in real time, microseconds, median and 99th percentile; calls: device memory calls per \
-    iteration; viol.: violations seen by the oracle";
+    iteration; moved: to the host and from it, GiB; viol.: violations seen by the oracle";
 
 impl UnderBudget {
     pub(crate) fn new(budget: Bytes, needs: &Needs, mut policies: Vec<UnderPolicy>) -> Self {
@@ -194,19 +196,30 @@ impl UnderBudget {
         format!("{} (f = {:.2})", Bytes::new(self.budget_bytes), self.f)
     }
 
-    /// The header of the table for this many jobs.
-    pub(crate) fn header(jobs: usize) -> Vec<String> {
+    /// Whether anything crosses the link to the host.
+    fn moves(&self) -> bool {
+        let figures = self.policies.iter().filter_map(|policy| policy.figures.as_ref());
+        figures.into_iter().any(|figures| figures.moved_bytes > 0)
+    }
+
+    /// The header of the table for this many jobs, and the rows.
+    pub(crate) fn table(&self, jobs: usize) -> (Vec<String>, Vec<Vec<String>>) {
         let each = (1..=jobs).map(|job| format!("#{job}"));
+        let moved: &[&str] = if self.moves() { &["moved"] } else { &[] };
         let rest = ["held", "delay", "stall", "Jain", "asked", "us", "calls", "viol."];
         let strings = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        strings(&["policy", "total"]).into_iter().chain(each).chain(strings(&rest)).collect()
+        let first = strings(&["policy", "total"]).into_iter().chain(each);
+        let header: Vec<String> = first.chain(strings(moved)).chain(strings(&rest)).collect();
+        let cells = |policy: &UnderPolicy| policy.cells(header.len(), !moved.is_empty());
+        let rows = self.policies.iter().map(cells).collect();
+        (header, rows)
     }
 
     fn print(&self, out: &mut impl Write, jobs: usize) -> io::Result<()> {
-        let header = Self::header(jobs);
+        let (header, rows) = self.table(jobs);
         let mut all = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
-        for policy in &self.policies {
-            all.add_row(policy.cells(jobs));
+        for row in rows {
+            all.add_row(row);
         }
         writeln!(out, "{all}")?;
         for policy in &self.policies {
@@ -243,6 +256,7 @@ impl UnderPolicy {
                     stall_share: figures.stalled,
                     iterations: figures.iterations,
                     memory_calls_per_iteration: figures.memory_calls,
+                    moved_bytes: outcome.traffic.0.saturating_add(outcome.traffic.1).value(),
                     makespan_seconds: outcome.window.seconds(),
                 }
             }),
@@ -256,11 +270,10 @@ impl UnderPolicy {
     }
 
     /// One row of the table.
-    pub(crate) fn cells(&self, jobs: usize) -> Vec<String> {
+    fn cells(&self, columns: usize, moves: bool) -> Vec<String> {
         let name = format!("{}{}", self.policy, if self.best { " *" } else { "" });
         let dash = || "-".to_owned();
         let Some(figures) = &self.figures else {
-            let columns = UnderBudget::header(jobs).len();
             let dashes = std::iter::repeat_with(dash).take(columns - 2);
             return [name].into_iter().chain(dashes).chain([self.violations.to_string()]).collect();
         };
@@ -269,8 +282,9 @@ impl UnderPolicy {
             format!("{:.2} / {:.2}", cost.median_seconds * 1e6, cost.p99_seconds * 1e6)
         };
         let each = figures.relative.iter().map(|relative| format!("{:.0}%", relative * 100.0));
+        let gib = |bytes: u64| format!("{:.2}", bytes as f64 / f64::from(1 << 30));
         let rest = [
-            format!("{:.2}", figures.peak_held_bytes as f64 / f64::from(1 << 30)),
+            gib(figures.peak_held_bytes),
             percent(figures.start_delay_share),
             percent(figures.stall_share),
             format!("{:.3}", figures.fairness),
@@ -280,6 +294,7 @@ impl UnderPolicy {
             self.violations.to_string(),
         ];
         let first = [name, format!("{:.3}", figures.total_throughput)];
-        first.into_iter().chain(each).chain(rest).collect()
+        let moved = moves.then(|| gib(figures.moved_bytes));
+        first.into_iter().chain(each).chain(moved).chain(rest).collect()
     }
 }

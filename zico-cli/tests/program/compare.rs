@@ -241,6 +241,31 @@ fn a_job_of_low_priority_is_paced() {
     refused(&alone(&["--priority", "dlrm=high"]), &["NAME=production"]);
 }
 
+/// An opportunistic job has under AntMan what production leaves: the rest of it is on the host.
+#[test]
+fn antman_gives_production_its_memory_and_has_the_rest_on_the_host() {
+    let pair = ["compare", "dlrm", "mobilenet_v2", "-n", "60", "--scale-time", "0.2", "--json"];
+    let pair = [&pair[..], &["--policy", "antman,zico"]].concat();
+    let low = ["--priority", "mobilenet_v2=opportunistic"];
+    let comparison = json(&[&pair[..], &low[..], &["--budget", "f=0"]].concat());
+    let [antman, zico] = [0, 1].map(|i| &comparison["budgets"][0]["policies"][i]);
+    assert_eq!((&antman["policy"], &antman["violations"]), (&"antman".into(), &0.into()));
+    let figure = |policy: &Value, name: &str| policy["figures"][name].clone();
+    assert!(figure(antman, "moved_bytes").as_u64().unwrap() > 0, "{antman}");
+    assert_eq!(figure(zico, "moved_bytes"), 0);
+    let budget = comparison["budgets"][0]["budget_bytes"].as_u64().unwrap();
+    assert!(figure(antman, "peak_held_bytes").as_u64().unwrap() <= budget);
+    assert!(figure(antman, "relative")[0].as_f64().unwrap() > 0.9, "{antman}");
+    // Less than what both keep: it runs nevertheless.
+    let least = ["replay", "dlrm", "mobilenet_v2", "-n", "3", "--budget", "64MiB", "--json"];
+    let replay = json(&[&least[..], &low[..], &["--policy", "antman"]].concat());
+    assert!(replay["moved_out_bytes"].as_u64().unwrap() > 0, "{replay}");
+    assert!(replay["jobs"][0]["iterations"].as_u64().unwrap() >= 3);
+    refused(&[&least[..], &["--policy", "antman"]].concat(), &["--priority mobilenet_v2="]);
+    let on_host = [&least[..], &low[..], &["--policy", "antman", "--device", "host"]].concat();
+    refused(&on_host, &["antman", "leave out --device"]);
+}
+
 /// Gandiva's jobs take turns of a minute in a budget that has no room for what both keep: in so
 /// short a replay that is one after the other. No other policy shares so little.
 #[test]

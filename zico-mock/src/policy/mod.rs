@@ -17,12 +17,16 @@
 //! [caps]: zico_core::JobConfig::cap
 //! [`TickTock`]: zico_core::policy::TickTock
 //!
+//! [`antman`] and [`pacing`] are no policies of starts: they scale how much memory a job has on the
+//! device, and how much of the time.
+//!
 //! Zico is Lim et al., *Zico: Efficient GPU Memory Sharing for Concurrent DNN Training*, USENIX ATC
 //! 2021; Salus is Yu and Chowdhury, *Fine-Grained GPU Sharing Primitives for Deep Learning
 //! Applications*, MLSys 2020. What goes on with no manager at all is no policy: each job then has a
 //! pool of its own on one device ([`PolicyKind::Unmanaged`](crate::replay::PolicyKind::Unmanaged)).
 
 mod always;
+pub mod antman;
 mod conservative;
 mod exclusive;
 mod lanes;

@@ -4,6 +4,7 @@ use zico_core::policy::Policy;
 use zico_core::{Bytes, Ticks};
 
 use super::actor::Actor;
+use super::elastic::Elastic;
 use super::pacer::Pacer;
 use super::pools::Pools;
 use super::{GRANULARITY, JobOutcome, Outcome, PATIENCE, ReplayConfig, ReplayError, Wave, names};
@@ -17,6 +18,7 @@ const VAIN_ROUNDS: u32 = 10_000;
 pub(super) struct Replay<'t> {
     device: MockDevice,
     pools: Pools,
+    budget: Bytes,
     actors: Vec<Actor<'t>>,
     wave: Wave,
     peak_live: Bytes,
@@ -25,6 +27,7 @@ pub(super) struct Replay<'t> {
     /// The pools' generation at the last retry of the waiting jobs.
     seen: u32,
     pacer: Option<Pacer>,
+    elastic: Option<Elastic>,
     /// When the window closes at the latest.
     length: Option<Ticks>,
 }
@@ -44,16 +47,21 @@ impl<'t> Replay<'t> {
             let terms = config.jobs.get(i).cloned().unwrap_or_default();
             actors.push(Actor::new(tag, (name, terms), trace, config, pools.of(i))?);
         }
+        let budget = pools.budget();
+        let mut elastic = Elastic::new(traces, config);
+        elastic.iter_mut().for_each(|elastic| elastic.look(Ticks::ZERO, &mut actors));
         let seen = pools.generation();
         Ok(Self {
             device,
             pools,
+            budget,
             actors,
             wave: Wave::new(),
             peak_live: Bytes::ZERO,
             settled: None,
             seen,
             pacer: Pacer::new(traces, config),
+            elastic,
             length: config.length,
         })
     }
@@ -79,6 +87,11 @@ impl<'t> Replay<'t> {
                 (_, Some(completion)) => self.complete(completion)?,
                 (_, None) => self.nudge()?,
             }
+            let now = self.now();
+            if let Some(pacer) = &mut self.pacer {
+                pacer.look(now, &self.actors, &self.pools);
+            }
+            self.elastic.iter_mut().for_each(|elastic| elastic.look(now, &mut self.actors));
             self.wake();
             if self.settled.is_none() && self.actors.iter().all(|actor| actor.iterations() > 0) {
                 self.settled = Some(self.now());
@@ -105,7 +118,10 @@ impl<'t> Replay<'t> {
     /// Whether the window closes: each job has done its iterations, but for those that are paced, or
     /// its time is over.
     fn is_over(&self) -> bool {
-        let is_paced = |i: usize| self.pacer.as_ref().is_some_and(|pacer| pacer.paces(i));
+        let is_paced = |i: usize| {
+            self.pacer.as_ref().is_some_and(|pacer| pacer.paces(i))
+                || self.elastic.as_ref().is_some_and(|elastic| elastic.paces(i))
+        };
         match self.length {
             Some(length) => self.now() >= length,
             None => self.actors.iter().enumerate().all(|(i, actor)| actor.is_done() || is_paced(i)),
@@ -114,7 +130,7 @@ impl<'t> Replay<'t> {
 
     /// What happens next by the clock alone.
     fn alarm(&self) -> Option<Ticks> {
-        let window = self.pacer.as_ref().map(Pacer::next);
+        let window = self.pacer.as_ref().and_then(Pacer::next);
         [window, self.pools.poll_at(), self.length].into_iter().flatten().min()
     }
 
@@ -128,9 +144,6 @@ impl<'t> Replay<'t> {
         let Some(at) = self.alarm() else { return Ok(()) };
         let at = at.at_least(self.now());
         self.device.advance_to(at);
-        if let Some(pacer) = &mut self.pacer {
-            pacer.look(at, &self.actors, &self.pools);
-        }
         Ok(self.pools.poll()?)
     }
 
@@ -140,7 +153,8 @@ impl<'t> Replay<'t> {
         for actor in &mut self.actors {
             actor.completed(at);
         }
-        if self.actors.iter().any(Actor::waits_for_pool) {
+        // What one job's cap no longer covers goes back to the device, for the others.
+        if self.elastic.is_some() || self.actors.iter().any(Actor::waits_for_pool) {
             self.pools.poll()?;
         }
         let mut left = self.actors.iter().enumerate().filter(|(_, actor)| actor.has_left());
@@ -161,7 +175,7 @@ impl<'t> Replay<'t> {
 
     /// No job may wait for ever, however busy the others are.
     fn check_patience(&mut self) -> Result<(), ReplayError> {
-        if self.pacer.is_some() {
+        if self.pacer.is_some() || self.elastic.is_some() {
             // A job that is paced may wait for as long as the others run.
             return Ok(());
         }
@@ -201,6 +215,10 @@ impl<'t> Replay<'t> {
     fn finish(self) -> Result<Outcome, ReplayError> {
         let window = self.now();
         let steps = self.actors.iter().map(Actor::steps).sum();
+        let traffic = self.actors.iter().map(Actor::overflowed);
+        let traffic = traffic.fold(self.device.host_traffic(), |(out, back), (more, again)| {
+            (out.saturating_add(more), back.saturating_add(again))
+        });
         let finished = self.actors.into_iter().map(|actor| actor.finish(window));
         let jobs: Vec<JobOutcome> = finished.collect::<Result<_, _>>()?;
         self.device.run_until_idle();
@@ -209,8 +227,8 @@ impl<'t> Replay<'t> {
         let memory = [Operation::Create, Operation::Destroy, Operation::Map, Operation::Unmap];
         Ok(Outcome {
             policy: self.pools.policy(),
-            budget: self.pools.budget(),
-            traffic: self.device.host_traffic(),
+            budget: self.budget,
+            traffic,
             region: self.pools.region_size(),
             window,
             settled: self.settled,

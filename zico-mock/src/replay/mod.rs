@@ -12,10 +12,13 @@
 //! on that parameter.
 
 mod actor;
+mod elastic;
 mod engine;
+mod gaps;
 mod handle;
 mod machine;
 mod outcome;
+mod overflow;
 mod pacer;
 mod policies;
 mod pools;
@@ -100,6 +103,10 @@ pub struct ReplayConfig {
     pub slice: Option<Ticks>,
     /// How jobs of low priority are paced, if they are.
     pub pacing: Option<Pacing>,
+    /// Each job has an elastic cap, as under [AntMan](crate::policy::antman): what it has beyond
+    /// that is on the host, and opportunistic jobs have the time that production leaves. Of use with
+    /// [`PolicyKind::Unmanaged`], and on a device with a link.
+    pub elastic: bool,
     /// When jobs come, and when they rest, in the order of the traces. A job without one comes at
     /// once and never rests.
     pub usage: Vec<Usage>,
@@ -129,6 +136,7 @@ impl ReplayConfig {
             priorities: Vec::new(),
             slice: None,
             pacing: None,
+            elastic: false,
             usage: Vec::new(),
             length: None,
             machine: Machine::default(),

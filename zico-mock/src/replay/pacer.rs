@@ -8,8 +8,9 @@
 use zico_core::{Pace, Ticks};
 
 use super::actor::Actor;
+use super::gaps::{Activity, Filling, Gaps};
 use super::pools::Pools;
-use super::{ReplayConfig, names};
+use super::{Machine, ReplayConfig, names};
 use crate::policy::pacing::{BLOCK, Controller, Estimating, Limit, Seen, Tgs};
 use crate::trace::Trace;
 
@@ -53,6 +54,8 @@ impl Pacing {
 const PERIOD: Ticks = Ticks::millis(10_000);
 /// What may be saved up: TGS's window of an opportunistic job.
 const SAVED: f64 = 0.05;
+/// The same while production rests: what is enqueued when it goes on stands in its way.
+const SAVED_IN_GAPS: f64 = 0.01;
 
 /// Paces some of the jobs of a replay.
 pub(super) struct Pacer {
@@ -62,10 +65,37 @@ pub(super) struct Pacer {
     arrive: Vec<Ticks>,
     /// Operations for each block.
     operations: Vec<f64>,
-    time_scale: f64,
-    /// What each job had made at the end of the last window, and when that was.
-    before: Option<(Vec<Ticks>, Ticks)>,
-    next: Ticks,
+    machine: Machine,
+    /// When the first of those that are paced comes.
+    starts: Ticks,
+    /// What the controller has said last; nothing before the first of them has come.
+    limit: Option<Limit>,
+    window: Window,
+    /// What each job had made when it was looked at last, and when that was.
+    before: (Vec<Ticks>, Ticks),
+    /// If the controller has the opportunistic jobs fill production's gaps.
+    gaps: Option<Gaps>,
+    /// What production did then, if it matters.
+    activity: Activity,
+}
+
+/// A window under way: what it has of time, and of each job's work.
+#[derive(Default)]
+struct Window {
+    time: Ticks,
+    work: Vec<Ticks>,
+}
+
+impl Window {
+    fn add(&mut self, time: Ticks, work: impl Iterator<Item = Ticks>) {
+        self.time = self.time.saturating_add(time);
+        for (i, work) in work.enumerate() {
+            match self.work.get_mut(i) {
+                Some(sum) => *sum = sum.saturating_add(work),
+                None => self.work.push(work),
+            }
+        }
+    }
 }
 
 impl Pacer {
@@ -79,16 +109,21 @@ impl Pacer {
         let arrive: Vec<Ticks> = (0..names(traces).len()).map(arrives).collect();
         let paced = arrive.iter().zip(&priorities);
         let paced = paced.filter(|(_, priority)| **priority == Priority::Opportunistic);
-        let next = paced.map(|(at, _)| *at).min()?;
+        let starts = paced.map(|(at, _)| *at).min()?;
         let operations = traces.iter().map(|trace| operations(trace, config.machine.time_scale));
+        let gaps = controller.fills_gaps().then(Gaps::default);
         Some(Self {
             controller,
             operations: operations.collect(),
             priorities,
             arrive,
-            time_scale: config.machine.time_scale,
-            before: None,
-            next,
+            machine: config.machine.clone(),
+            starts,
+            limit: None,
+            window: Window::default(),
+            before: (Vec::new(), Ticks::ZERO),
+            gaps,
+            activity: Activity::Runs,
         })
     }
 
@@ -97,64 +132,109 @@ impl Pacer {
         self.priorities.get(job) == Some(&Priority::Opportunistic)
     }
 
-    /// When it looks next.
-    pub(super) fn next(&self) -> Ticks {
-        self.next
+    /// When it has to look next, whatever happens until then.
+    pub(super) fn next(&self) -> Option<Ticks> {
+        let at = self.before.1;
+        let left = self.controller.window().saturating_sub(self.window.time);
+        let ends = (self.activity == Activity::Runs).then(|| at.saturating_add(left));
+        let changes = self.gaps.as_ref().and_then(|gaps| gaps.next(at));
+        match self.limit {
+            None => Some(self.starts),
+            Some(_) => ends.into_iter().chain(changes).min(),
+        }
     }
 
-    /// Looks at the jobs if a window has ended.
+    /// Looks at the jobs: something has happened, or a window has ended.
     pub(super) fn look(&mut self, now: Ticks, actors: &[Actor<'_>], pools: &Pools) {
-        if now < self.next {
+        if now < self.starts {
             return;
         }
         let made: Vec<Ticks> = actors.iter().map(Actor::made).collect();
-        let before = self.before.replace((made.clone(), now));
-        let limit = match before {
-            None => self.controller.first(),
-            Some((before, since)) => {
-                let time = now.saturating_sub(since).seconds();
-                let rate = |i: usize| {
-                    let work = made[i].saturating_sub(before[i]).seconds() * self.time_scale;
-                    work / BLOCK.seconds() / time
-                };
-                self.controller.next(self.seen(now, actors, rate))
-            }
-        };
-        self.next = now.saturating_add(self.controller.window());
-        let paced = (0..actors.len()).filter(|&i| self.paces(i)).count();
-        for (i, actor) in actors.iter().enumerate().filter(|&(i, _)| self.paces(i)) {
-            if let Some(id) = actor.id() {
-                pools.of(i).set_pace(id, self.pace(i, limit, paced));
-            }
+        let (before, since) = std::mem::replace(&mut self.before, (made.clone(), now));
+        if self.activity == Activity::Runs {
+            let work = made.iter().zip(&before).map(|(made, before)| made.saturating_sub(*before));
+            self.window.add(now.saturating_sub(since), work);
         }
-    }
-
-    fn seen(&self, now: Ticks, actors: &[Actor<'_>], rate: impl Fn(usize) -> f64) -> Seen {
-        let of = |priority: Priority| {
-            let jobs = 0..self.priorities.len();
-            jobs.filter(move |&i| self.priorities[i] == priority)
-        };
         let is_there = |&i: &usize| self.arrive[i] < now && !actors[i].has_left();
-        let production = of(Priority::Production).filter(is_there);
-        let production: Vec<f64> = production.map(&rate).collect();
-        let is_gone = production.is_empty();
-        Seen {
-            production: (!is_gone).then(|| production.iter().sum()),
-            own: of(Priority::Opportunistic).map(&rate).sum(),
+        let there: Vec<usize> = self.of(Priority::Production).filter(is_there).collect();
+        let is_over = self.window.time >= self.controller.window();
+        // With nobody there to be slowed the controller is told so, and begins anew.
+        let is_gone = there.is_empty() && self.limit != Some(Limit::Free);
+        let limit = match self.limit {
+            None => self.controller.first(),
+            Some(Limit::Free) if !there.is_empty() => self.controller.first(),
+            Some(_) if is_gone || is_over => self.controller.next(self.seen(&there)),
+            Some(limit) => limit,
+        };
+        let activity = self.activity_of(&there, actors, now);
+        if (self.limit, self.activity) == (Some(limit), activity) && !is_over {
+            return;
+        }
+        if is_over || is_gone {
+            self.window = Window::default();
+        }
+        (self.limit, self.activity) = (Some(limit), activity);
+        let paced = self.of(Priority::Opportunistic).count() as f64;
+        for i in self.of(Priority::Opportunistic) {
+            let pace = match (limit, activity) {
+                (Limit::Free, _) | (_, Activity::Idle | Activity::Waits) => None,
+                (Limit::Rate(rate), Activity::Runs) => Some(self.pace(i, rate / paced, SAVED)),
+                // A stream makes no more than a second's work in a second.
+                (_, Activity::Rests) => {
+                    Some(self.pace(i, 1.0 / BLOCK.seconds() / paced, SAVED_IN_GAPS))
+                }
+                (_, Activity::Returns | Activity::Alternates) => Some(Pace::HALT),
+            };
+            if let Some(id) = actors[i].id() {
+                pools.of(i).set_pace(id, pace);
+            }
         }
     }
 
-    /// The pace of one of so many jobs that share a limit.
-    fn pace(&self, job: usize, limit: Limit, jobs: usize) -> Option<Pace> {
-        let Limit::Rate(rate) = limit else { return None };
-        let each = rate * self.operations[job] / jobs as f64;
+    /// What the production jobs that are there do. Where gaps are not filled they always run.
+    fn activity_of(&mut self, there: &[usize], actors: &[Actor<'_>], now: Ticks) -> Activity {
+        let Some(gaps) = &mut self.gaps else { return Activity::Runs };
+        let paced = |&i: &usize| self.priorities[i] == Priority::Opportunistic;
+        let paced = (0..actors.len()).filter(paced).map(|i| &actors[i]);
+        let made = paced.clone().map(Actor::made).fold(Ticks::ZERO, Ticks::saturating_add);
+        let made = self.machine.scaled(made, 1.0);
+        let others = Filling { made, rests: paced.into_iter().all(Actor::rests) };
+        gaps.note(there.iter().any(|&i| actors[i].is_at_iteration()), others, now);
+        match !there.is_empty() && there.iter().all(|&i| actors[i].rests()) {
+            true => Activity::Waits,
+            false => gaps.activity(now),
+        }
+    }
+
+    fn of(&self, priority: Priority) -> impl Iterator<Item = usize> + '_ {
+        (0..self.priorities.len()).filter(move |&i| self.priorities[i] == priority)
+    }
+
+    /// What the window has shown of the production jobs that are there, and of the others.
+    fn seen(&self, production: &[usize]) -> Seen {
+        let time = self.window.time.seconds();
+        let rate = |i: usize| {
+            let work = self.window.work.get(i).map_or(0.0, |work| work.seconds());
+            if time > 0.0 { work * self.machine.time_scale / BLOCK.seconds() / time } else { 0.0 }
+        };
+        Seen {
+            production: (!production.is_empty())
+                .then(|| production.iter().copied().map(rate).sum()),
+            own: self.of(Priority::Opportunistic).map(rate).sum(),
+        }
+    }
+
+    /// The pace of a job that makes so many blocks in a second, and saves up those of so many
+    /// seconds.
+    fn pace(&self, job: usize, rate: f64, saved: f64) -> Pace {
+        let each = rate * self.operations[job];
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a float cast saturates"
         )]
         let whole = |operations: f64| operations.round() as u32;
-        Some(Pace::new(whole(each * PERIOD.seconds()), PERIOD).burst(whole(each * SAVED)))
+        Pace::new(whole(each * PERIOD.seconds()), PERIOD).burst(whole(each * saved))
     }
 }
 
@@ -174,7 +254,7 @@ mod tests {
 
     use super::*;
     use crate::Utilisation;
-    use crate::replay::{Machine, Outcome, Phase, Usage, replay};
+    use crate::replay::{Outcome, Phase, Usage, replay};
     use crate::trace::{BlockId, Iteration, Step};
 
     const LENGTH: Ticks = Ticks::millis(200_000);

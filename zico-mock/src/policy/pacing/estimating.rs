@@ -10,6 +10,9 @@
 //! Some windows allow more than others, whatever the estimate, so that there is a slope to see.
 //! That is all the measuring there is: nobody rests for it, at the beginning or later. A production
 //! job that changes by itself moves the whole line and not its slope.
+//!
+//! Windows have only time in which production is at an iteration. Where it waits for data, or for
+//! nothing, the other one is free, and a rate does not depend on how much of that a window has.
 
 use zico_core::Ticks;
 
@@ -35,8 +38,6 @@ const FORGET: f64 = 0.9;
 /// Of the estimate's standard error, so much is in favour of the opportunistic job: else chance
 /// would hold it down before enough has been seen.
 const DOUBT: f64 = 0.5;
-/// A job that makes less than this share of its rate is idle.
-const IDLE: f64 = 0.02;
 
 /// The estimating controller. See `pacing/estimating.rs` for how it works.
 #[derive(Clone, Debug)]
@@ -48,7 +49,6 @@ pub struct Estimating {
     windows: u32,
     /// What a block costs is what limits.
     is_bound: bool,
-    was_idle: bool,
 }
 
 /// A line through points of fading weight.
@@ -87,14 +87,7 @@ impl Line {
 
 impl Default for Estimating {
     fn default() -> Self {
-        Self {
-            line: Line::default(),
-            limit: FIRST,
-            own: 0.0,
-            windows: 0,
-            is_bound: false,
-            was_idle: false,
-        }
+        Self { line: Line::default(), limit: FIRST, own: 0.0, windows: 0, is_bound: false }
     }
 }
 
@@ -123,6 +116,10 @@ impl Controller for Estimating {
         WINDOW
     }
 
+    fn fills_gaps(&self) -> bool {
+        true
+    }
+
     fn first(&self) -> Limit {
         self.now()
     }
@@ -132,12 +129,6 @@ impl Controller for Estimating {
             *self = Self::default();
             return Limit::Free;
         };
-        let (start, ..) = self.line.fit();
-        let is_idle = rate <= IDLE * start;
-        if std::mem::replace(&mut self.was_idle, is_idle) || is_idle {
-            // A window of which it was idle for a part says nothing.
-            return if is_idle { Limit::Free } else { self.now() };
-        }
         self.line.add(own, rate);
         // A job that pays for what it has made too much makes less than it may for some windows.
         self.own = own.max(FORGET * self.own);
@@ -196,13 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_job_leaves_the_device_until_it_comes_back() {
+    fn one_that_has_left_leaves_the_device_and_what_was_known_of_it() {
         let mut controller = Estimating::default();
         run(&mut controller, 1e6, 1.0, 100);
-        let limit = controller.limit;
-        let mut next = |rate: f64| controller.next(Seen { production: Some(rate), own: 9e5 });
-        assert_eq!((next(0.0), next(0.0)), (Limit::Free, Limit::Free));
-        assert!(matches!(next(0.3e6), Limit::Rate(rate) if rate <= 2.0 * limit));
         assert_eq!(controller.next(Seen { production: None, own: 0.0 }), Limit::Free);
+        assert_eq!(controller.now(), Limit::Rate(FIRST));
     }
 }

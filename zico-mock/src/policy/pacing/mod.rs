@@ -6,7 +6,8 @@
 //! [blocks](BLOCK) a second.
 //!
 //! [`Tgs`] is the published one, [`Estimating`] ours. Both are pure: rates in, limits out, and no
-//! clock.
+//! clock. Ours [looks](Controller::fills_gaps) only at the time in which production runs an
+//! iteration: between iterations there is nothing that could be slowed.
 
 mod estimating;
 mod tgs;
@@ -46,6 +47,12 @@ pub trait Controller: Send {
 
     /// The length of a window.
     fn window(&self) -> Ticks;
+
+    /// Whether a window has only such time in which production jobs are at an iteration. In all other
+    /// time the opportunistic jobs are free.
+    fn fills_gaps(&self) -> bool {
+        false
+    }
 
     /// What it may do in the first window, of which nothing is known.
     fn first(&self) -> Limit {

@@ -6,6 +6,7 @@ use super::Actor;
 use crate::Claim;
 use crate::replay::ReplayError;
 use crate::replay::outcome::JobOutcome;
+use crate::replay::overflow::Overflow;
 use crate::replay::state::State;
 use crate::trace::BlockId;
 
@@ -65,12 +66,19 @@ impl Actor<'_> {
         Ok(())
     }
 
+    /// What has crossed the link because it was beyond the job's cap: to the host, and from it.
+    pub(in crate::replay) fn overflowed(&self) -> (Bytes, Bytes) {
+        self.overflow.as_ref().map_or((Bytes::ZERO, Bytes::ZERO), Overflow::moved)
+    }
+
     /// The window has closed.
     pub(in crate::replay) fn finish(mut self, now: Ticks) -> Result<JobOutcome, ReplayError> {
         let held = self.held();
         (self.outcome.persistent, self.outcome.peak) = (held.persistent, held.peak);
         self.outcome.peak_leased = held.peak_leased;
-        self.outcome.moved = self.source.carrier().map_or(Bytes::ZERO, |carrier| carrier.moved());
+        let (out, back) = self.overflowed();
+        let moved = self.source.carrier().map_or(Bytes::ZERO, |carrier| carrier.moved());
+        self.outcome.moved = moved.saturating_add(out).saturating_add(back);
         self.outcome.iterations_done = self.iterations_done();
         if let (Some((_, since)), State::Pool) = (self.pending, self.state) {
             self.waited(since, now);

@@ -1,16 +1,15 @@
 //! One job of a replay: a host thread in virtual time that executes a trace.
 
 mod ending;
+mod memory;
 
 use std::collections::HashMap;
-use std::num::NonZeroU8;
 
-use zico_core::{
-    AllocError, Begin, Block, Bytes, Held, Job, JobConfig, JobId, Pool, Request, Ticks,
-};
+use zico_core::{Begin, Block, Bytes, Held, Job, JobConfig, JobId, Pool, Ticks};
 
 use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
+use super::overflow::Overflow;
 use super::program::Op;
 use super::progress::Progress;
 use super::relief::Deed;
@@ -37,6 +36,9 @@ pub(in crate::replay) struct Actor<'t> {
     blocks: HashMap<BlockId, (Block, Option<Claim>)>,
     takes_turns: bool,
     sides: Sides,
+    pool: Pool<MockDevice>,
+    /// What is on the host, if the job has an elastic cap.
+    overflow: Option<Overflow>,
     live: Bytes,
     steps: u64,
     turns: u64,
@@ -70,6 +72,7 @@ impl<'t> Actor<'t> {
         };
         let plan = config.relief.get(index as usize).cloned().flatten();
         let usage = config.usage.get(index as usize).cloned().unwrap_or_default();
+        let overflow = config.elastic.then(|| Overflow::new(&device, config.budget)).flatten();
         let source = Source::new(trace, plan, &device, stream, index);
         Ok(Self {
             job: Some(Handle::new(pool.join(terms.name(name.clone()), stream)?, config.detect)),
@@ -84,11 +87,13 @@ impl<'t> Actor<'t> {
             blocks: HashMap::new(),
             takes_turns: config.slice.is_some(),
             sides: Sides::default(),
+            overflow,
+            pool: pool.clone(),
             live: Bytes::ZERO,
             steps: 0,
             turns: 0,
             last_on: 0,
-            marks: !config.detect,
+            marks: !config.detect && !config.elastic,
             learned: config.learned,
             ends_with_next: config.ends_with_next,
             wanted: config.iterations,
@@ -144,6 +149,17 @@ impl<'t> Actor<'t> {
         self.outcome.iterations
     }
 
+    /// Whether it has come.
+    pub(in crate::replay) fn is_there(&self, now: Ticks) -> bool {
+        self.usage.arrives <= now && !self.has_left()
+    }
+
+    /// When one of its iterations began, if it has.
+    pub(in crate::replay) fn began(&self, iteration: u64) -> Option<Ticks> {
+        let span = self.outcome.spans.get(usize::try_from(iteration).ok()?);
+        span.map(|span| span.began)
+    }
+
     /// How many iterations all jobs together have done since this one has waited for the pool, now
     /// that they have done `total`.
     pub(in crate::replay) fn has_waited(&mut self, total: u64) -> u64 {
@@ -156,6 +172,18 @@ impl<'t> Actor<'t> {
     /// Which job of its pool it is, until it has left.
     pub(in crate::replay) fn id(&self) -> Option<JobId> {
         self.job.as_ref().map(|job| job.job().id())
+    }
+
+    /// Whether it is at an iteration, or wants to be: not one that rests between two.
+    pub(in crate::replay) fn is_at_iteration(&self) -> bool {
+        let enqueued = self.device.outstanding(self.stream) > 0;
+        enqueued || self.is_inside() || self.waits_for_pool()
+    }
+
+    /// Whether it waits for the pool (for memory, a start or its pace) and the device has done all
+    /// that it has enqueued.
+    pub(in crate::replay) fn rests(&self) -> bool {
+        self.waits_for_pool() && self.device.outstanding(self.stream) == 0
     }
 
     /// The recorded work that the device has done of it.
@@ -251,9 +279,7 @@ impl<'t> Actor<'t> {
         match op {
             Op::Begin { work } => self.begin(work, since, now),
             Op::Step(Step::Alloc { block, bytes, lifetime }) => {
-                let told = Request::new(bytes, lifetime);
-                let request = if self.learned { Request::learned(bytes) } else { told };
-                self.alloc(block, request, since, now)
+                self.alloc(block, (bytes, lifetime), since, now)
             }
             Op::Step(Step::Free { block }) => self.free(block),
             Op::Step(Step::Launch { work }) => self.launch(work, now),
@@ -265,6 +291,9 @@ impl<'t> Actor<'t> {
 
     fn begin(&mut self, work: Ticks, since: Ticks, now: Ticks) -> Result<Done, ReplayError> {
         self.note_kept();
+        if let Some(waits) = self.rescale(now)? {
+            return Ok(Done::Wait(waits));
+        }
         let begin =
             |job: &Handle| if self.marks { job.job().begin(None) } else { Ok(Begin::Started) };
         Ok(match self.job.as_ref().map(begin) {
@@ -279,51 +308,6 @@ impl<'t> Actor<'t> {
             Some(Err(error)) => Done::Never(error.to_string()),
             None => Done::Wait(State::Left),
         })
-    }
-
-    fn alloc(
-        &mut self,
-        id: BlockId,
-        request: Request,
-        since: Ticks,
-        now: Ticks,
-    ) -> Result<Done, ReplayError> {
-        let Some(job) = &self.job else { return Ok(Done::Wait(State::Left)) };
-        match job.alloc(request) {
-            Ok(block) => {
-                self.waited(since, now);
-                let owned = self.is_inside() || !self.takes_turns;
-                let claim = owned.then(|| self.own(&block)).transpose()?;
-                if let Some(carrier) = self.source.carrier() {
-                    carrier.allocated(&block)?;
-                }
-                self.live = self.live.saturating_add(block.bytes());
-                self.blocks.insert(id, (block, claim));
-                Ok(Done::Yes)
-            }
-            Err(AllocError::Busy(_)) => Ok(Done::Wait(State::Pool)),
-            Err(error) => Ok(Done::Never(error.to_string())),
-        }
-    }
-
-    fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
-        let Some((block, claim)) = self.blocks.remove(&id) else { return Ok(Done::Yes) };
-        self.disown(id, claim)?;
-        self.live = self.live.saturating_sub(block.bytes());
-        if let Some(job) = &self.job {
-            job.free(block)?;
-        }
-        Ok(Done::Yes)
-    }
-
-    /// Another stream of the job uses a block.
-    fn lend(&mut self, id: BlockId, number: NonZeroU8) -> Done {
-        let (Some(job), Some(&(block, _))) = (&self.job, self.blocks.get(&id)) else {
-            return Done::Yes;
-        };
-        let (streams, lent) = ((self.stream, number), (id, block, self.tag));
-        let lent = self.sides.lend(job.job(), &self.device, streams, lent);
-        lent.map_or_else(|error| Done::Never(error.to_string()), |()| Done::Yes)
     }
 
     /// An operation under a plan: it has to find what it read when it was recorded.
@@ -349,6 +333,7 @@ impl<'t> Actor<'t> {
         }
         let off = 1.0 + self.machine.jitter * (2.0 * self.random.f64() - 1.0);
         let work = self.machine.scaled(recorded, off);
+        let work = self.overflow.as_mut().map_or(work, |overflow| overflow.stretch(work));
         self.device.launch(self.stream, work, self.machine.utilisation)?;
         self.progress.launch(recorded);
         Ok(Done::Until(now.saturating_add(self.machine.dispatch)))
@@ -369,6 +354,7 @@ impl<'t> Actor<'t> {
         if let Some(span) = self.outcome.spans.last_mut() {
             span.ended = Some(now);
         }
+        self.overflow.iter_mut().for_each(Overflow::end);
         self.outcome.iterations += self.progress.end();
         let ended = now.saturating_add(self.machine.dispatch.at_least(Ticks::micros(1)));
         Ok(Done::Until(self.usage.next_iteration(ended)))
