@@ -62,21 +62,26 @@ fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
     const EIGHT: [&str; 8] =
         ["resnet50", "bert-base", "gcn", "resnet110-cifar", "dlrm", "gnmt", "whisper-tiny", "unet"];
     let (pair, more): (&[u64], &[u64]) = (&[12], &[12, 20, 28]);
-    let mut ratios = Vec::new();
-    for (names, shares, lengths) in [
+    let sets = [
         (&["resnet50", "gnmt"][..], &[1.0, 0.5, 0.25, 0.1][..], pair),
         (&["dlrm", "bert-base"], &[1.0, 0.5, 0.25, 0.1], pair),
         (&["mobilenet_v2", "resnet110-cifar", "dlrm"], &[1.0, 0.5, 0.25, 0.1], pair),
         (&["resnet110-cifar", "gcn", "resnet110-cifar", "gcn"], &[1.0, 0.5, 0.25], more),
         (&EIGHT, &[0.5], &[4]),
-    ] {
-        for &f in shares {
+    ];
+    let all_of = |(names, shares, lengths): (&[&str], &[f64], &[u64])| -> Vec<f64> {
+        let ratio = |&f: &f64| {
             let (one, several) = in_one_and_in_several(names, f, lengths);
             println!("{names:?} at {f}: {one:.3} in one process, {several:.3} in several");
             assert!(several > 0.98 * one, "{names:?} at {f}: {several:.3} of {one:.3}");
-            ratios.push(several / one);
-        }
-    }
+            several / one
+        };
+        shares.iter().map(ratio).collect()
+    };
+    let ratios: Vec<f64> = std::thread::scope(|scope| {
+        let threads = sets.map(|set| scope.spawn(move || all_of(set)));
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
     let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
     assert!(mean > 0.995, "{mean:.3} as a mean over {}", ratios.len());
 }

@@ -115,6 +115,35 @@ fn an_iteration_that_is_over_ends_once() {
     assert_eq!(device.violations(), []);
 }
 
+/// A job of which nothing is known waits for those that run. One that is over, and has nothing left
+/// to free, runs no longer once its job has done nothing for a second: a job that has done all its
+/// iterations and stays does not hold up one that is new for as long as the pool has patience.
+#[test]
+fn one_that_has_nothing_left_is_not_waited_for_for_long() {
+    for (is_left, patience) in [(false, 1000), (true, 60_000)] {
+        let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+        let config = PoolConfig::new(regions(9)).region_size(REGION);
+        let pool = Pool::new(device.clone(), config).unwrap();
+        let jobs = ["done", "new"].map(|name| pool.join(name, device.add_stream()).unwrap());
+        let [done, new] = &jobs;
+        (0..3).for_each(|_| iterate(&device, &pool, done, true));
+        let block = is_left.then(|| alloc(done, 1));
+        pool.poll().unwrap();
+        assert!(matches!(new.begin(None), Ok(Begin::Wait(_))));
+        let stands_since = device.now().value();
+        let after = |milliseconds: u64| {
+            device.advance_to(Ticks::new(stands_since + milliseconds * 1_000_000));
+            pool.poll().unwrap();
+            new.begin(None).unwrap()
+        };
+        assert!(matches!(after(patience - 1), Begin::Wait(_)), "{is_left}");
+        assert_eq!(after(patience), Begin::Started, "{is_left}");
+        assert_eq!(activity(&pool, done), Activity::Idle);
+        block.into_iter().for_each(|block| done.free(block).unwrap());
+        assert_eq!(device.violations(), []);
+    }
+}
+
 /// Else what it has left would be taken to come back for ever.
 #[test]
 fn whoever_looks_ends_it_where_its_job_does_nothing_more() {

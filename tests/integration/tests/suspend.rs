@@ -7,8 +7,8 @@ use zico_core::{
     Request, Resume, SuspendError, Ticks,
 };
 use zico_mock::{
-    FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, Operation, Operations, Utilisation,
-    bundled,
+    Access, FaultPlan, Faulty, FaultyError, MockConfig, MockDevice, Operation, Operations,
+    Utilisation, bundled,
 };
 use zico_tests::cases;
 use zico_tests::owned::{Tenant, comes_back, nothing_is_left, play, takes_all_room};
@@ -268,6 +268,32 @@ fn who_grows_meanwhile_is_refused() {
         done => panic!("{done:?}"),
     }
     assert_eq!(job.resume().unwrap(), Resume::Done);
+    device.run_until_idle();
+    assert_eq!(device.violations(), []);
+}
+
+/// What another stream of the job still writes is on the host as it has been written.
+#[test]
+fn what_another_stream_writes_goes_to_the_host_after_it() {
+    let (device, pool) = setup(regions(4), REGION, HandOver::Fenced);
+    let (stream, side) = (device.add_stream(), device.add_stream());
+    let job = pool.join("job", stream).unwrap();
+    let block = job.alloc(Request::new(REGION, Lifetime::Persistent)).unwrap();
+    let access = Access { owner: 1, addr: block.address(), len: REGION };
+    let claim = device.own(stream, 1, block.address(), REGION).unwrap();
+    job.record_use(block, side).unwrap();
+    device.order_after(side, &device.record(stream).unwrap()).unwrap();
+    // It takes longer than the copy would.
+    device.launch(side, Ticks::millis(50), Utilisation::FULL).unwrap();
+    device.write(side, access, 7).unwrap();
+    device.disown(side, claim).map_err(|refused| refused.error).unwrap();
+    job.suspend().unwrap();
+    device.run_until_idle();
+    pool.poll().unwrap();
+    assert_eq!(job.resume().unwrap(), Resume::Done);
+    let claim = device.own(stream, 1, block.address(), REGION).unwrap();
+    device.expect(stream, access, 7).unwrap();
+    device.disown(stream, claim).map_err(|refused| refused.error).unwrap();
     device.run_until_idle();
     assert_eq!(device.violations(), []);
 }

@@ -24,7 +24,7 @@ use crate::types::lifetime::Lifetime;
 use crate::types::pulse::SharedPulse;
 use crate::types::report::JobSnapshot;
 use crate::types::stats::{LiveBlock, Stats};
-use crate::types::tuning::STREAMS_KNOWN;
+use crate::types::tuning::{PATIENCE_FOR_NOTHING, STREAMS_KNOWN};
 use crate::types::units::{Addr, Bytes, Ticks};
 use crate::types::want::{Needed, Told, Want};
 use crate::types::zone::Zone;
@@ -142,9 +142,13 @@ impl<D: Device> JobHeap<D> {
         self.is_inside()
     }
 
-    /// Whether an iteration is over and its job has stood still for so long.
+    /// Whether an iteration is over and its job has stood still for so long; not as long if nothing
+    /// is left that it may free within it ([`PATIENCE_FOR_NOTHING`]).
     pub(crate) fn is_overdue(&mut self, now: Ticks, patience: Ticks) -> bool {
-        self.ending.is_overdue(self.pulse.progress(), now, patience)
+        let progress = self.pulse.progress();
+        self.ending.is_overdue(progress, now, patience)
+            || self.ending.is_overdue(progress, now, patience.min(PATIENCE_FOR_NOTHING))
+                && self.placement.spans(Zone::Iteration).next().is_none()
     }
 
     /// Follows a plan from the next iteration on.

@@ -158,15 +158,15 @@ impl<D: Device> Job<D> {
     /// freed within it.
     ///
     /// For runtimes that are told of an iteration's end before the job frees what it has used only
-    /// for that, as PyTorch's optimizers make a step before gradients are freed. What a job holds
-    /// between iterations others cannot count on; what one that runs will free they can.
+    /// for that: PyTorch's optimizers make a step before gradients are freed. What a job holds between
+    /// iterations others cannot count on; what one that runs will free they can.
     ///
     /// The next one goes before those of jobs that wait, if each has had more time by one of its
     /// iterations; while it has had less than four fifths of that, none starts in its next one's room.
     ///
-    /// A job that then does nothing for as long as the pool has
-    /// [patience](crate::PoolConfig::patience) has ended it: whoever [looks](crate::Pool::poll)
-    /// then does so. So do [`end`](Self::end) and [`suspend`](Self::suspend). O(1), and a fence.
+    /// A job that then does nothing has ended it when the pool's patience is over, or after a second
+    /// if it has no block of the iteration left: whoever [looks](crate::Pool::poll) does so. So do
+    /// [`end`](Self::end) and [`suspend`](Self::suspend). O(1), and a fence.
     ///
     /// # Errors
     /// If no iteration has begun.

@@ -33,6 +33,10 @@ pub(crate) const MOST_REGIONS: u64 = 1 << 20;
 /// How long others wait for a job that is between iterations and does nothing, if the pool is not
 /// told. Chosen: longer than a step of anything, shorter than a person waits.
 pub(crate) const PATIENCE: Ticks = Ticks::millis(60_000);
+/// The same for one whose iteration is over when the next one begins, and has nothing left to free
+/// until then: all that others wait for is to hear that no other one begins. Chosen: longer than
+/// what lies between two steps as a rule. After that the job has no right to go first.
+pub(crate) const PATIENCE_FOR_NOTHING: Ticks = Ticks::millis(1000);
 
 // What is done under a lock at a time.
 

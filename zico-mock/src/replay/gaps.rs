@@ -1,9 +1,9 @@
 //! The time between the iterations of production jobs, which opportunistic ones may fill.
 //!
 //! What they do after production has gone on stands in its way, and they cannot stop at once: a job
-//! rests where it needs more memory, and what it has enqueued until then has to be done. So they are
-//! halted in time: as long before the earliest moment at which production may go on, by what is known
-//! of its gaps, as it has taken them to stop.
+//! rests where it needs more memory, and what it has enqueued until then has to be done. So they
+//! are halted in time: as long before the earliest moment at which production may go on, by what is
+//! known of its gaps, as it has taken them to stop.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,8 @@ pub(super) enum Activity {
     Runs,
     /// The same, and it rests for so much of the time that the others have enough of that.
     Alternates,
-    /// It waits for memory, which others have: what they do meanwhile it loses nothing by.
+    /// It waits for memory because nothing is known of it: what others do meanwhile, so that it gets
+    /// some, is not to be held against them.
     Waits,
     /// It does nothing, and will not for a while.
     Rests,

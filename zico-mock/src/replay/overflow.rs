@@ -1,5 +1,5 @@
-//! Memory of the host that stands in for what a job has beyond its cap, as under AntMan: its kernels
-//! reach it over the link.
+//! Memory of the host that stands in for what a job has beyond its cap, as under AntMan: its
+//! kernels reach it over the link.
 //!
 //! A trace does not say which launch touches what. It is assumed that a block of an iteration
 //! crosses the link when it is made and when it is used last, and one that is kept three times in

@@ -57,6 +57,9 @@ const SAVED: f64 = 0.05;
 /// The same while production rests: what is enqueued when it goes on stands in its way.
 const SAVED_IN_GAPS: f64 = 0.01;
 
+/// In so many first iterations a job may need whatever there is, and waits for it.
+const UNKNOWN: u64 = 10;
+
 /// Paces some of the jobs of a replay.
 pub(super) struct Pacer {
     controller: Box<dyn Controller>,
@@ -200,7 +203,8 @@ impl Pacer {
         let made = self.machine.scaled(made, 1.0);
         let others = Filling { made, rests: paced.into_iter().all(Actor::rests) };
         gaps.note(there.iter().any(|&i| actors[i].is_at_iteration()), others, now);
-        match !there.is_empty() && there.iter().all(|&i| actors[i].rests()) {
+        let waits = |&i: &usize| actors[i].iterations() < UNKNOWN && actors[i].rests();
+        match !there.is_empty() && there.iter().all(waits) {
             true => Activity::Waits,
             false => gaps.activity(now),
         }
