@@ -5,7 +5,7 @@ use zico_core::{Bytes, Ticks};
 use super::actor::Actor;
 use super::overflow::Scale;
 use super::pacer::Priority;
-use super::{ReplayConfig, names};
+use super::ReplayConfig;
 use crate::policy::antman::{Demand, Throttle, caps};
 use crate::trace::Trace;
 
@@ -22,7 +22,7 @@ pub(super) struct Elastic {
 impl Elastic {
     /// Of these jobs, if they are to be scaled.
     pub(super) fn new(traces: &[&Trace], config: &ReplayConfig) -> Option<Self> {
-        let jobs = names(traces).len();
+        let jobs = traces.len();
         let is_production =
             |i| config.priorities.get(i).copied().unwrap_or_default() == Priority::Production;
         config.elastic.then(|| Self {
