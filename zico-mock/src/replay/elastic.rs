@@ -2,10 +2,10 @@
 
 use zico_core::{Bytes, Ticks};
 
+use super::ReplayConfig;
 use super::actor::Actor;
 use super::overflow::Scale;
 use super::pacer::Priority;
-use super::ReplayConfig;
 use crate::policy::antman::{Demand, Throttle, caps};
 use crate::trace::Trace;
 
