@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::Use;
-use crate::types::error::NotSuspended;
+use crate::types::error::{BudgetError, NotSuspended};
 use crate::types::report::Activity;
 
 const SLICE: Ticks = Ticks::new(100);
@@ -66,6 +66,32 @@ fn jobs_that_keep_more_than_the_budget_take_turns() {
         assert!(matches!(books.begin(here), Err(BeginError::Suspended)));
         assert!(books.is_brought_back(away, &SIX));
         (away, here) = (here, away);
+    }
+}
+
+/// What a job begins with, and has left again each time, may come to more beside another one's turn
+/// than there is, once that is on the host.
+#[test]
+fn a_budget_that_is_no_lower_than_before_is_not_refused() {
+    let mut books = Books::new(10);
+    let (away, here) = (books.join_turns("a", 0), books.join("b"));
+    books.lease(away, Zone::Persistent, &SIX);
+    books.step(away);
+    assert_eq!(books.go(away), 6);
+    let left = &SIX[..5];
+    for _ in 0..3 {
+        books.start(here);
+        books.ledger.give_back(here, Zone::Iteration, left.iter().copied());
+        books.tick(here);
+        books.lease(here, Zone::Iteration, left);
+        books.end(here);
+    }
+    let capacity = Bytes::mib(16);
+    let (asked, kept) = (Bytes::mib(9), Bytes::mib(11));
+    let lower = books.ledger.set_target(asked, capacity);
+    assert_eq!(lower, Err(BudgetError::BelowPersistent { asked, kept }));
+    for asked in [10, 10, 11, 12] {
+        assert_eq!(books.ledger.set_target(Bytes::mib(asked), capacity), Ok(()));
     }
 }
 
