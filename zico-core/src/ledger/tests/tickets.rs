@@ -53,6 +53,25 @@ impl Books {
 }
 
 #[test]
+fn what_could_not_be_mapped_is_still_on_the_host() {
+    let mut books = Books::under(4, Always, HandOver::Isolated);
+    let (job, other) = (books.join("a"), books.join("b"));
+    books.lease(job, Zone::Persistent, &[0, 1, 2]);
+    assert_eq!(books.go(job), 3);
+    books.start(other);
+    books.lease(other, Zone::Iteration, &[0, 1, 2, 3]);
+    books.give_for_good(other, Zone::Iteration, &[0, 1, 2, 3]);
+    books.end(other);
+    assert!(books.may_return(job));
+    let order = books.ledger.lease_back(job, Zone::Persistent, &[0, 1, 2], books.now).unwrap();
+    assert!(!order.is_empty());
+    books.ledger.settle(job, Zone::Persistent, &order, &Done::default(), books.now);
+    assert_eq!(books.ledger.away_of(job, Zone::Persistent), 3);
+    assert!(books.come_back(job, Zone::Persistent, &[0, 1, 2]));
+    assert_eq!(books.ledger.away_of(job, Zone::Persistent), 0);
+}
+
+#[test]
 fn others_have_the_room_of_a_job_on_the_host_but_not_for_good() {
     let mut books = Books::new(10);
     let (one, two) = (books.join("a"), books.join("b"));
