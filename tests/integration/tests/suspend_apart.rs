@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use zico_core::{
     AllocError, Begin, BrokerError, Bytes, Device, Lifetime, PoolConfig, Request, Resume,
     ResumeError, SuspendError, Ticks,
@@ -243,4 +246,32 @@ fn nothing_is_fenced_before_it_is_copied() {
     settle(&device, &[&one, &two]);
     assert_eq!(job.resume().unwrap(), Resume::Done);
     settles_without_violation(&device, &broker, &[&one, &two]);
+}
+
+/// A second thread asks while the first one is at it: it is to wait, and is told when to ask again.
+#[test]
+fn who_waits_for_a_job_that_another_thread_brings_back_is_told() {
+    let (device, broker) = serve(regions(8), REGION);
+    let client = broker.connect().unwrap();
+    let pool = client.pool().clone();
+    let job = Arc::new(pool.join("job", device.add_stream()).unwrap());
+    let block = job.alloc(Request::new(regions(2), Lifetime::Persistent)).unwrap();
+    assert_eq!(job.suspend().unwrap(), regions(2));
+    settle(&device, &[&client]);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (second, at) = (job.clone(), seen.clone());
+    let books = pool.clone();
+    client.hear_while_asking(move || {
+        if second.resume() == Ok(Resume::Wait) {
+            at.store(books.generation(), Ordering::Relaxed);
+        }
+        false
+    });
+    let before = pool.generation();
+    assert_eq!(job.resume().unwrap(), Resume::Done);
+    let seen = seen.load(Ordering::Relaxed);
+    assert!(seen >= before && pool.generation() > seen, "{before} {seen} {}", pool.generation());
+    client.hear_while_asking(|| true);
+    job.free(block).unwrap();
+    settles_without_violation(&device, &broker, &[&client]);
 }
