@@ -198,8 +198,8 @@ impl UnderBudget {
 
     /// Whether anything crosses the link to the host.
     fn moves(&self) -> bool {
-        let figures = self.policies.iter().filter_map(|policy| policy.figures.as_ref());
-        figures.into_iter().any(|figures| figures.moved_bytes > 0)
+        let mut figures = self.policies.iter().filter_map(|policy| policy.figures.as_ref());
+        figures.any(|figures| figures.moved_bytes > 0)
     }
 
     /// The header of the table for this many jobs, and the rows.

@@ -146,9 +146,11 @@ impl<D: Device> JobHeap<D> {
     /// is left that it may free within it ([`PATIENCE_FOR_NOTHING`]).
     pub(crate) fn is_overdue(&mut self, now: Ticks, patience: Ticks) -> bool {
         let progress = self.pulse.progress();
-        self.ending.is_overdue(progress, now, patience)
-            || self.ending.is_overdue(progress, now, patience.min(PATIENCE_FOR_NOTHING))
-                && self.placement.spans(Zone::Iteration).next().is_none()
+        if !self.ending.is_overdue(progress, now, patience.min(PATIENCE_FOR_NOTHING)) {
+            return false;
+        }
+        let has_nothing = self.placement.spans(Zone::Iteration).next().is_none();
+        has_nothing || self.ending.is_overdue(progress, now, patience)
     }
 
     /// Follows a plan from the next iteration on.

@@ -111,16 +111,15 @@ impl Overflow {
     /// A block is made on the host.
     pub(super) fn alloc(&mut self, block: BlockId, bytes: Bytes) {
         self.put(block, Standing { bytes, kept: false });
-        self.due.0 = self.due.0.saturating_add(bytes);
     }
 
     /// A block leaves the device between two iterations.
     pub(super) fn spill(&mut self, block: BlockId, bytes: Bytes) {
         self.put(block, Standing { bytes, kept: true });
-        self.due.0 = self.due.0.saturating_add(bytes);
     }
 
     fn put(&mut self, block: BlockId, standing: Standing) {
+        self.due.0 = self.due.0.saturating_add(standing.bytes);
         self.held = self.held.saturating_add(standing.bytes);
         if standing.kept {
             self.kept = self.kept.saturating_add(standing.bytes);

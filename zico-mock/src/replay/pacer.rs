@@ -3,7 +3,8 @@
 //! At the end of each of a [`Controller`]'s windows it is told what the production jobs and the
 //! opportunistic ones have made, as recorded, of what the device has finished; and what it allows
 //! becomes the opportunistic jobs' [paces](zico_core::Pool::set_pace), shared alike. A block of
-//! work is so many operations as the job's last recorded iteration has for it.
+//! work is so many operations as the job's last recorded iteration has for it. For a controller
+//! that [fills gaps](Controller::fills_gaps) a window has only the time in which production runs.
 
 use zico_core::{Pace, Ticks};
 

@@ -48,8 +48,8 @@ pub trait Controller: Send {
     /// The length of a window.
     fn window(&self) -> Ticks;
 
-    /// Whether a window has only such time in which production jobs are at an iteration. In all other
-    /// time the opportunistic jobs are free.
+    /// Whether a window has only the time in which a production job is at an iteration, and the
+    /// opportunistic jobs fill what lies between.
     fn fills_gaps(&self) -> bool {
         false
     }

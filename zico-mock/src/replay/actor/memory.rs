@@ -58,11 +58,11 @@ impl Actor<'_> {
     }
 
     pub(super) fn free(&mut self, id: BlockId) -> Result<Done, ReplayError> {
-        if let Some(bytes) = self.overflow.as_mut().and_then(|overflow| overflow.take(id)) {
-            self.live = self.live.saturating_sub(bytes);
-        } else if let Some(bytes) = self.displace(id)? {
-            self.live = self.live.saturating_sub(bytes);
-        }
+        let freed = match self.overflow.as_mut().and_then(|overflow| overflow.take(id)) {
+            None => self.displace(id)?,
+            on_host => on_host,
+        };
+        self.live = self.live.saturating_sub(freed.unwrap_or_default());
         Ok(Done::Yes)
     }
 
