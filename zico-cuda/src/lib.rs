@@ -55,6 +55,8 @@ mod host;
 mod host_blocks;
 mod inner;
 #[cfg(unix)]
+mod kept_open;
+#[cfg(unix)]
 mod physical;
 mod probe;
 mod registry;

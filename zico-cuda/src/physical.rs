@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +17,7 @@ use crate::discover::{self, Uuid};
 use crate::driver::Driver;
 use crate::error::CudaError;
 use crate::inner::size;
+use crate::kept_open::KeptOpen;
 use crate::retry::retry_once;
 use crate::share::{self, Share};
 
@@ -97,6 +98,7 @@ pub struct CudaPhysical {
     caps: Caps,
     /// The driver's handles, by keys that are never used twice.
     handles: Mutex<Handles>,
+    kept_open: KeptOpen,
 }
 
 #[derive(Default)]
@@ -140,6 +142,7 @@ impl CudaPhysical {
             uuid: discover::uuid(driver, device)?,
             caps: Caps::new(granularity, capacity),
             handles: Mutex::default(),
+            kept_open: KeptOpen::default(),
         })
     }
 
@@ -208,6 +211,7 @@ impl Physical for CudaPhysical {
 
     fn destroy(&self, memory: CudaPiece) -> Result<(), Refused<CudaPiece, CudaError>> {
         let destroyed = self.handle(&memory).and_then(|handle| {
+            self.kept_open.close(memory.key);
             // SAFETY: the handle is live, and released once: only who has the piece, which is not
             // cloned, gets here, and the books drop it below.
             unsafe { self.driver.release(handle) }?;
@@ -224,7 +228,9 @@ impl Physical for CudaPhysical {
         // SAFETY: for this kind the pointer is to a descriptor; the flags have to be zero.
         unsafe { self.driver.export(out, handle, POSIX_FILE_DESCRIPTOR, 0) }?;
         // SAFETY: the driver has opened the descriptor for the caller.
-        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        self.kept_open.exported(memory.key, descriptor.as_fd());
+        Ok(descriptor)
     }
 
     fn import(&self, descriptor: BorrowedFd<'_>, len: Bytes) -> Result<CudaPiece, CudaError> {

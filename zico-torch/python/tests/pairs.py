@@ -143,6 +143,7 @@ def alone(job: str, folder: Path) -> Alone:
     wrapped = [sys.executable, "-c", KEPT, kept, *command[1:]]
     with memory_in_use() as used:
         under_zico = last_line(finish(start(*pinned(0, under(socket, plenty, job, stats, wrapped)))))
+    has_ended(socket)
     times(under_zico)
     peak = json.loads(stats.read_text())["reserved_peak"]
     beside = max(used) - used[0] - peak if on_a_gpu() else 0
@@ -168,9 +169,11 @@ def memory_in_use() -> Iterator[list[int]]:
     used = [gpus_memory("memory.used")]
     ask = [*asks("memory.used"), "-lms", "100"]
     with tempfile.TemporaryFile("w+") as out, subprocess.Popen(ask, stdout=out) as asked:
-        yield used
-        asked.kill()
-        asked.wait()
+        try:
+            yield used
+        finally:
+            asked.kill()
+            asked.wait()
         out.seek(0)
         used += [int(line) * MIB for line in out.read().split("\n")[:-1]]
 
@@ -193,6 +196,20 @@ def kernels_count(socket: Path) -> int:
             # It has ended meanwhile, or closed the file.
             continue
     return sum(files.values())
+
+
+def has_ended(socket: Path, limit_s: float = 30) -> None:
+    """Waits until no broker serves at a socket. On a GPU it stays for a while after the last job has: until the job's
+    work there is over. A device has one broker at a time."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        try:
+            native().broker_stats(os.fsencode(socket))
+        except RuntimeError:
+            # From the end of its socket to that of its process.
+            time.sleep(0.5)
+            return
+        time.sleep(0.1)
 
 
 def together(pair: tuple[str, str], of: dict[str, Alone], budget: int | None) -> Outcome:
@@ -226,6 +243,7 @@ def together(pair: tuple[str, str], of: dict[str, Alone], budget: int | None) ->
         if on_a_gpu():
             kernel = max(used) - used[0] - sum(of[job].beside for job in pair)
         outs = [process.communicate() for process in processes]
+        has_ended(socket)
         errors += [f"{job}: {err[-600:]}" for job, p, (_, err) in zip(pair, processes, outs, strict=True) if p.returncode]
     if errors:
         return Outcome(False, [0.0, 0.0], samples, books, kernel, errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zico
 from conftest import finish, start, under_zico
 from zico._native import native
 
@@ -244,3 +246,17 @@ def test_another_environment_is_told_apart(tmp_path: Path) -> None:
     done = run("--budget", "1GiB", "--", tmp_path / "other" / "bin" / "python", "-c", "print('ran')")
     assert done.returncode != 0
     assert "not installed in the environment" in done.stderr, done.stderr
+
+
+def test_a_folder_that_python_runs_no_hooks_of_is_told(tmp_path: Path) -> None:
+    # As after `pip install --target` with PYTHONPATH: the package is found, and nothing would start it.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "other"], check=True)
+    package, folder = Path(zico.__file__).parent, tmp_path / "target"
+    shutil.copytree(package, folder / "zico")
+    shutil.copy(package.parent / "zico.pth", folder)
+    other = tmp_path / "other" / "bin" / "python"
+    command = [other, "-m", "zico", "run", "--device", "cpu", "--budget", "1GiB", "--", other, "-c", "print('ran')"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(folder)})
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "is no site-packages of it" in done.stderr, done.stderr

@@ -59,11 +59,16 @@ def _check_hook(program: str) -> None:
         raise SystemExit(
             f"zico: {hook} is not there: install the package with pip, so that Python runs it when it starts"
         )
-    if not Path(program).name.startswith("python"):
-        return
-    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('zico') is None)"
-    if subprocess.run([program, "-c", look]).returncode != 0:
-        raise SystemExit(f"zico: it is not installed in the environment of {program}: use that one's pip")
+    python = program if Path(program).name.startswith("python") else sys.executable
+    look = "import importlib.util as of, sys; sys.exit(not of.find_spec('zico') or 2 * ('zico._startup' not in sys.modules))"
+    found = subprocess.run([python, "-c", look], env=os.environ | {"ZICO_RUN": "1"}).returncode
+    if found == 2:
+        raise SystemExit(
+            f"zico: {python} does not run {hook} when it starts: {hook.parent} is no site-packages of it. Install the "
+            "package with its pip, without --target"
+        )
+    if found != 0:
+        raise SystemExit(f"zico: it is not installed in the environment of {python}: use that one's pip")
 
 
 def _run(arguments: argparse.Namespace) -> None:

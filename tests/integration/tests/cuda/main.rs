@@ -8,6 +8,7 @@ mod calls;
 mod discovery;
 mod driver;
 mod faults;
+mod physical;
 mod sharing;
 
 use driver::on_driver;
