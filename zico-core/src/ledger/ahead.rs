@@ -6,13 +6,14 @@
 //! peaks of all jobs fit side by side: where jobs share, who has what when is decided as in one
 //! process. What it does not come to use it gives back.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Ledger;
 use super::placement::{Backing, Origin};
 use super::region::State;
 use crate::types::JobKey;
-use crate::types::tuning::{PAGES_LOOKED_AHEAD, REGIONS_AHEAD};
+use crate::types::tuning::{LEAST_AHEAD, PAGES_LOOKED_AHEAD, PARTS_AHEAD};
 use crate::types::units::{Bytes, Ticks};
 use crate::types::want::{Growth, Told, Want};
 use crate::types::zone::Zone;
@@ -21,8 +22,7 @@ impl Ledger {
     /// Leases pages of an iteration's arena that the job's iterations have used at this time or a
     /// little later, first those after `after`. Which. O(jobs log jobs), as any lease.
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
-        let mut backings = self.about_to_be_used(job, after);
-        backings.truncate(self.may_take_ahead(job) as usize);
+        let backings = self.about_to_be_used(job, after, self.may_take_ahead(job) as usize);
         let regions = u32::try_from(backings.len()).unwrap_or(u32::MAX);
         let growth = Growth { regions, ..Growth::default() };
         let granted = !backings.is_empty()
@@ -38,8 +38,8 @@ impl Ledger {
         want.pages
     }
 
-    /// How many regions more its profile says that the running iteration will hold at a time. None
-    /// that another job may come to miss.
+    /// How many regions it may take so: of those more that its profile says that the running iteration
+    /// will hold at a time. None that another job may come to miss.
     fn may_take_ahead(&self, job: JobKey) -> u32 {
         let Some(account) = self.accounts.get(&job) else { return 0 };
         let promised = account.promised().filter(|_| account.is_running() && !self.has_waiting());
@@ -48,17 +48,22 @@ impl Ledger {
         if peaks.fold(0, u32::saturating_add) > self.limit {
             return 0;
         }
-        promised.saturating_sub(account.ephemeral())
+        let most = LEAST_AHEAD.max(promised / PARTS_AHEAD);
+        promised.saturating_sub(account.ephemeral()).min(most)
     }
 
-    fn about_to_be_used(&self, job: JobKey, after: u64) -> Vec<Backing> {
-        let mut backings: Vec<Backing> = Vec::new();
+    /// At most so many.
+    fn about_to_be_used(&self, job: JobKey, after: u64, most: usize) -> Vec<Backing> {
+        let (mut backings, mut regions) = (Vec::new(), BTreeSet::new());
         let Some(account) = self.accounts.get(&job) else { return backings };
         let Some(part) = account.moment().part else { return backings };
         let soon = 0b11_u64 << part;
         let pages = &account.pages[Zone::Iteration.index()];
         let others = (after.saturating_add(1)..pages.len()).chain(0..after.min(pages.len()));
         for number in others.take(PAGES_LOOKED_AHEAD) {
+            if backings.len() >= most {
+                break;
+            }
             let page = pages.page(number);
             let from = page.region.map(|region| (region, self.regions[region].state));
             let from = match from {
@@ -72,8 +77,7 @@ impl Ledger {
             if let Some((region, from)) = from
                 && !page.pinned
                 && page.usage.parts() & soon != 0
-                && backings.iter().all(|backing| backing.region != region)
-                && backings.len() < REGIONS_AHEAD
+                && regions.insert(region)
             {
                 backings.push(Backing { page: number, region, mapped: true, from });
             }

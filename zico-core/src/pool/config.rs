@@ -8,9 +8,7 @@ use crate::policy::{Policy, TimeShift};
 use crate::types::config::HandOver;
 use crate::types::device::Caps;
 use crate::types::error::PoolError;
-use crate::types::tuning::{
-    ADDRESSES_PER_BYTE, LARGE_REGIONS, MOST_REGIONS_UNTOLD, PATIENCE, SMALL_REGIONS,
-};
+use crate::types::tuning::{ADDRESSES_PER_BYTE, MOST_REGIONS_UNTOLD, PATIENCE, REGION_PARTS};
 use crate::types::units::{Bytes, Ticks};
 
 /// How a pool is to be.
@@ -96,15 +94,15 @@ impl PoolConfig {
         self
     }
 
-    /// The size of a region on a device of this granularity: as given, else 2 MiB or the
-    /// granularity if that is more, 4 MiB for a budget from 64 GiB on, and about a 131,072nd of one
-    /// above 512 GiB, or so much that there are no more than the [most](Self::most_regions). Less
-    /// for a budget below 4 GiB: about a 2048th, within the granularity.
+    /// The size of a region on a device of this granularity: as given, else about a 2048th of the
+    /// budget, but not less than the granularity and not more than 8 MiB: 2 MiB from 4 GiB on, 4 MiB
+    /// from 8, 8 MiB from 16. More above 1 TiB, about a 131,072nd, and where there may be no more than
+    /// so [many](Self::most_regions) regions.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());
-        let part = |(parts, most): (u64, Bytes)| power(self.budget.value() / parts).min(most);
-        let fair = part(SMALL_REGIONS).at_least(part(LARGE_REGIONS));
+        let (parts, most) = REGION_PARTS;
+        let fair = power(self.budget.value() / parts).min(most);
         let each = self.budget.value().saturating_sub(1) / self.most_regions;
         let least = power(each.saturating_mul(2)).at_least(granularity);
         self.region.unwrap_or(fair.at_least(least))
@@ -168,12 +166,12 @@ mod tests {
         for (budget, chosen) in [
             (Bytes::new(1), Bytes::mib(2)),
             (Bytes::gib(4), Bytes::mib(2)),
-            (Bytes::gib(48), Bytes::mib(2)),
-            (Bytes::gib(64), Bytes::mib(4)),
-            (Bytes::gib(80), Bytes::mib(4)),
-            (Bytes::gib(192), Bytes::mib(4)),
-            (Bytes::gib(512), Bytes::mib(4)),
+            (Bytes::new((8 << 30) - 1), Bytes::mib(2)),
+            (Bytes::gib(8), Bytes::mib(4)),
+            (Bytes::gib(16), Bytes::mib(8)),
+            (Bytes::gib(192), Bytes::mib(8)),
             (Bytes::gib(1 << 10), Bytes::mib(8)),
+            (Bytes::gib(1 << 11), Bytes::mib(16)),
             (Bytes::gib(1 << 20), Bytes::gib(8)),
         ] {
             assert_eq!(region(budget), chosen, "{budget}");
@@ -190,9 +188,9 @@ mod tests {
         let region =
             |budget, most| PoolConfig::new(budget).most_regions(most).region_for(Bytes::mib(2));
         for (budget, most, chosen) in [
-            (Bytes::gib(120), 30_720, Bytes::mib(4)),
-            (Bytes::gib(120), 30_719, Bytes::mib(8)),
-            (Bytes::gib(120), 18_000, Bytes::mib(8)),
+            (Bytes::gib(120), 15_360, Bytes::mib(8)),
+            (Bytes::gib(120), 15_359, Bytes::mib(16)),
+            (Bytes::gib(120), 9_000, Bytes::mib(16)),
             (Bytes::gib(8), 1000, Bytes::mib(16)),
             (Bytes::gib(8), 0, Bytes::gib(8)),
         ] {

@@ -17,11 +17,11 @@ pub(crate) const GRANULE: u64 = 512;
 /// however its neighbours lie. Chosen; address space costs nothing.
 pub(crate) const ADDRESSES_PER_BYTE: u64 = 2;
 /// Parts of the budget, bytes: a region whose size is not given is that part of it, but not more
-/// than 2 MiB, which CUDA maps at least. Fewer parts follow the waves less closely. Chosen.
-pub(crate) const SMALL_REGIONS: (u64, Bytes) = (1 << 11, Bytes::mib(2));
-/// The same for large budgets: half as many calls of the device for large blocks, while small jobs
-/// hold at most 2% more than their blocks, and with 8 MiB 4%. Measured: docs/results.md.
-pub(crate) const LARGE_REGIONS: (u64, Bytes) = (1 << 14, Bytes::mib(4));
+/// than 8 MiB. Fewer parts follow the waves less closely: chosen. CUDA maps a region in some 60 us,
+/// of whatever size, and two jobs on a GPU that shared regions of 2 MiB spent a tenth of their time
+/// in that; with 8 MiB small jobs hold at most 4% more than their blocks. Measured: docs/gpu.md,
+/// docs/results.md.
+pub(crate) const REGION_PARTS: (u64, Bytes) = (1 << 11, Bytes::mib(8));
 /// Regions: a size that is not given leaves no more of them. An entry of the books takes some
 /// hundred bytes of the host. Chosen.
 pub(crate) const MOST_REGIONS_UNTOLD: u64 = 1 << 17;
@@ -67,9 +67,12 @@ pub(crate) const SORTS_OF_PAGES: usize = 64;
 
 // A broker.
 
-/// Regions that a job's process may get with a lease beside those that it asks for. More saves
-/// questions, and holds more that may not be used. Measured: docs/benchmarks.md.
-pub(crate) const REGIONS_AHEAD: usize = 16;
+/// Parts of what a job's iteration takes at most: so many regions its process may get with a lease
+/// beside those that it asks for. More saves questions, and holds more that may not be used.
+/// Measured: docs/benchmarks.md.
+pub(crate) const PARTS_AHEAD: u32 = 64;
+/// Regions that a small job may get so. Chosen.
+pub(crate) const LEAST_AHEAD: u32 = 4;
 /// Pages that are looked at for them. Chosen: it takes less time than a message.
 pub(crate) const PAGES_LOOKED_AHEAD: usize = 1024;
 

@@ -93,3 +93,21 @@ fn nothing_is_leased_ahead_beyond_the_wave_or_while_somebody_waits() {
     books.end(job);
     assert_eq!(ahead(&mut books, job, 0), []);
 }
+
+#[test]
+fn a_job_of_many_regions_gets_more_of_them_ahead() {
+    for (pages, most) in [(256, 4), (1024, 16)] {
+        let mut books = Books::new(1100);
+        let job = books.join("a");
+        for _ in 0..4 {
+            wave(&mut books, job, pages, |_, _| {});
+        }
+        let mut got = Vec::new();
+        wave(&mut books, job, pages, |books, page| {
+            if page == pages / 4 {
+                got = ahead(books, job, page);
+            }
+        });
+        assert_eq!(got.len(), most, "of {pages}");
+    }
+}
