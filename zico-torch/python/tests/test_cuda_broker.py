@@ -84,3 +84,11 @@ def test_a_device_has_one_broker() -> None:
         second = start(*serve, "--socket", socket.with_name("other"), **on_one_device())
         _, errors = second.communicate(timeout=60)
         assert second.returncode != 0 and "has a broker already" in errors, errors
+
+
+def test_a_broker_that_is_about_to_end_is_waited_for(tmp_path: Path) -> None:
+    # It stays until the last job's work on the GPU is over, and serves at another socket than the next one.
+    for at in range(2):
+        run = [sys.executable, "-m", "zico", "run", "--device", "cuda:0", "--socket", tmp_path / str(at)]
+        script = [sys.executable, JOBS / "copies.py", at, "--iterations", 1]
+        finish(start(*run, "--budget", "1GiB", "--", *script, **on_one_device()))

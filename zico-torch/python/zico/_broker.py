@@ -19,6 +19,8 @@ from zico._native import NO_BROKER, ZicoError, native
 
 #: What a broker says when it listens.
 LISTENS = b"\1"
+#: How often one is started. A GPU's broker ends two seconds after the last job, and nobody else can be one before.
+TRIES = 2
 
 
 def default_socket(gpu: int | None = None) -> Path:
@@ -39,16 +41,18 @@ def find_or_start(socket: Path, gpu: int | None, budget: int) -> None:
     It stays as long as this process, the program that takes its place, or another job is there.
     """
     _need(socket)
-    own = budget_of(socket)
-    if own is None:
+    own, failed = budget_of(socket), None
+    for _ in range(TRIES):
+        if own is not None:
+            break
         failed = _start(socket, gpu, budget)
         if failed is None:
             say(f"a broker with a budget of {size(budget)} serves at {socket} until the last job ends")
             return
-        # Another job may be starting one at this moment.
+        # Another job may be starting one at this moment, or the device's last one may be about to end.
         own = _wait_for(socket)
-        if own is None:
-            raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
+    if own is None:
+        raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
     # A budget is whole regions, of which there are hundreds.
     if abs(own - budget) > budget // 64:
         say(
