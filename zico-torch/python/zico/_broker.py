@@ -19,8 +19,9 @@ from zico._native import NO_BROKER, ZicoError, native
 
 #: What a broker says when it listens.
 LISTENS = b"\1"
-#: How often one is started. A GPU's broker ends two seconds after the last job, and nobody else can be one before.
-TRIES = 2
+#: What is said where another broker has the GPU. One that is about to end has it for two seconds or three after the last
+#: job, and is waited for: so often, two seconds each time.
+BUSY, TRIES = "has a broker already", 4
 
 
 def default_socket(gpu: int | None = None) -> Path:
@@ -51,6 +52,8 @@ def find_or_start(socket: Path, gpu: int | None, budget: int) -> None:
             return
         # Another job may be starting one at this moment, or the device's last one may be about to end.
         own = _wait_for(socket)
+        if BUSY not in failed:
+            break
     if own is None:
         raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
     # A budget is whole regions, of which there are hundreds.
