@@ -28,6 +28,7 @@ impl KeptOpen {
     pub(crate) fn close(&self, key: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let closed = kept.take_if(|(of, _)| *of == key);
+        // The kernel module is not called under the lock.
         drop(kept);
         drop(closed);
     }

@@ -22,7 +22,8 @@ impl Ledger {
     /// Leases pages of an iteration's arena that the job's iterations have used at this time or a
     /// little later, first those after `after`. Which. O(jobs log jobs), as any lease.
     pub(crate) fn lease_ahead(&mut self, job: JobKey, after: u64, now: Ticks) -> Vec<u64> {
-        let backings = self.about_to_be_used(job, after, self.may_take_ahead(job) as usize);
+        let most = self.may_take_ahead(job) as usize;
+        let backings = self.about_to_be_used(job, after, most);
         let regions = u32::try_from(backings.len()).unwrap_or(u32::MAX);
         let growth = Growth { regions, ..Growth::default() };
         let granted = !backings.is_empty()
@@ -52,7 +53,8 @@ impl Ledger {
         promised.saturating_sub(account.ephemeral()).min(most)
     }
 
-    /// At most so many.
+    /// Pages that the job's iterations use at this time or a little later, with the regions that are
+    /// mapped there: at most so many.
     fn about_to_be_used(&self, job: JobKey, after: u64, most: usize) -> Vec<Backing> {
         let (mut backings, mut regions) = (Vec::new(), BTreeSet::new());
         let Some(account) = self.accounts.get(&job) else { return backings };

@@ -199,8 +199,8 @@ def kernels_count(socket: Path) -> int:
 
 
 def has_ended(socket: Path, limit_s: float = 30) -> None:
-    """Waits until no broker serves at a socket. On a GPU it stays for a while after the last job has: until the job's
-    work there is over. A device has one broker at a time."""
+    """Waits until no broker serves at a socket. On a GPU it stays for a while after the last job has, until the job's
+    work there is over: its memory is not to be in what the next run finds in use."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         try:

@@ -52,6 +52,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+#: Whether a Python has the package, and has run its hook: its exit code is 1 or 2 if not.
+_LOOK = """
+import importlib.util, sys
+if importlib.util.find_spec("zico") is None:
+    sys.exit(1)
+if "zico._startup" not in sys.modules:
+    sys.exit(2)
+"""
+
+
 def _check_hook(program: str) -> None:
     """Whether Python starts zico in this program, as far as that can be seen."""
     hook = Path(__file__).resolve().parent.parent / "zico.pth"
@@ -60,8 +70,7 @@ def _check_hook(program: str) -> None:
             f"zico: {hook} is not there: install the package with pip, so that Python runs it when it starts"
         )
     python = program if Path(program).name.startswith("python") else sys.executable
-    look = "import importlib.util as of, sys; sys.exit(not of.find_spec('zico') or 2 * ('zico._startup' not in sys.modules))"
-    found = subprocess.run([python, "-c", look], env=os.environ | {"ZICO_RUN": "1"}).returncode
+    found = subprocess.run([python, "-c", _LOOK], env=os.environ | {"ZICO_RUN": "1"}).returncode
     if found == 2:
         raise SystemExit(
             f"zico: {python} does not run {hook} when it starts: {hook.parent} is no site-packages of it. Install the "

@@ -19,9 +19,10 @@ from zico._native import NO_BROKER, ZicoError, native
 
 #: What a broker says when it listens.
 LISTENS = b"\1"
-#: What is said where another broker has the GPU. One that is about to end has it for two seconds or three after the last
-#: job, and is waited for: so often, two seconds each time.
-BUSY, TRIES = "has a broker already", 4
+#: What is said where another broker has the GPU. One that is about to end has it for some seconds after its last job.
+BUSY = "has a broker already"
+#: How often a broker is started there: some two seconds lie between two tries.
+TRIES = 4
 
 
 def default_socket(gpu: int | None = None) -> Path:
@@ -42,20 +43,12 @@ def find_or_start(socket: Path, gpu: int | None, budget: int) -> None:
     It stays as long as this process, the program that takes its place, or another job is there.
     """
     _need(socket)
-    own, failed = budget_of(socket), None
-    for _ in range(TRIES):
-        if own is not None:
-            break
-        failed = _start(socket, gpu, budget)
-        if failed is None:
-            say(f"a broker with a budget of {size(budget)} serves at {socket} until the last job ends")
-            return
-        # Another job may be starting one at this moment, or the device's last one may be about to end.
-        own = _wait_for(socket)
-        if BUSY not in failed:
-            break
+    own = budget_of(socket)
     if own is None:
-        raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
+        own = _start_or_find(socket, gpu, budget)
+    if own is None:
+        say(f"a broker with a budget of {size(budget)} serves at {socket} until the last job ends")
+        return
     # A budget is whole regions, of which there are hundreds.
     if abs(own - budget) > budget // 64:
         say(
@@ -102,6 +95,20 @@ def _need(socket: Path) -> None:
     fcntl.flock(lock, fcntl.LOCK_SH)
     # For the program that takes this process's place.
     os.set_inheritable(lock, True)
+
+
+def _start_or_find(socket: Path, gpu: int | None, budget: int) -> int | None:
+    """Starts a broker: None. Or the budget of one that another job has started there meanwhile."""
+    for _ in range(TRIES):
+        failed = _start(socket, gpu, budget)
+        if failed is None:
+            return None
+        found = _wait_for(socket)
+        if found is not None:
+            return found
+        if BUSY not in failed:
+            break
+    raise SystemExit(f"zico: there is no broker, and none can be started: {failed}")
 
 
 def _wait_for(socket: Path) -> int | None:
