@@ -2,6 +2,7 @@
 //! the next.
 
 pub(crate) mod detector;
+pub(crate) mod footprint;
 pub(crate) mod kinds;
 pub(crate) mod leftovers;
 pub(crate) mod margin;

@@ -3,7 +3,7 @@ use crate::types::tuning::RECENT;
 
 /// A figure of each of the last few iterations, in regions.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     figures: [u32; RECENT],
     next: usize,
     /// The largest: it is asked for at each lease.

@@ -188,7 +188,7 @@ impl Ledger {
         }
         let before = self.finishing(None);
         let all = after.contains(&job) && before.iter().all(|one| after.contains(one));
-        (!all).then_some(Obstacle::Running)
+        (!all).then_some(Obstacle::Unsafe)
     }
 
     /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
@@ -231,7 +231,7 @@ impl Ledger {
     }
 
     /// Notes how long each waiting job is expected to wait, and asks to be told when the running
-    /// iterations have come as far as the next of them hopes for.
+    /// iterations have come as far as the next of them hopes for: some time, or the end of a peak.
     fn watch_for(&mut self, queue: &Queue) {
         for waiter in &queue.waiters {
             if let Some(account) = self.accounts.get_mut(&queue.keys[waiter.job]) {
@@ -240,13 +240,20 @@ impl Ledger {
             }
         }
         let soonest = queue.waiters.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
+        let waits_for_less = queue.waits_for_less();
         for account in self.accounts.values() {
-            let watch = soonest.filter(|_| account.is_running()).and_then(|soonest| {
-                let (profile, progress) = (account.predictor.profile()?, account.progress());
-                let hoped = profile.position(progress).saturating_add(soonest);
+            let watch = account.predictor.profile().filter(|_| account.is_running());
+            let watch = watch.and_then(|profile| {
+                let progress = account.progress();
+                let hoped = soonest.map(|soonest| {
+                    profile.progress_at(profile.position(progress).saturating_add(soonest))
+                });
+                let falls = waits_for_less && account.predictor.is_settled();
+                let falls = if falls { profile.falls_after(progress) } else { None };
+                let watch = hoped.into_iter().chain(falls).min()?;
                 // Some way ahead at least: looking again at once shows nothing new.
                 let stride = Progress::new(profile.operations().value() / LOOKS_PER_ITERATION + 1);
-                Some(profile.progress_at(hoped).at_least(progress.saturating_add(stride)))
+                Some(watch.at_least(progress.saturating_add(stride)))
             });
             account.pulse.watch(watch.unwrap_or(Progress::MAX));
         }

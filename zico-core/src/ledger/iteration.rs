@@ -155,7 +155,8 @@ impl Ledger {
     /// its claim counts only if all running iterations can still finish in some order; else it
     /// stays what was promised.
     pub(crate) fn recognise(&mut self, job: JobKey, mark: Mark) {
-        self.expect_else(job, |predictor| predictor.recognise(mark));
+        let held = self.accounts.get_mut(&job).and_then(Account::run).map_or(0, |run| run.held);
+        self.expect_else(job, |predictor| predictor.recognise(mark, held));
     }
 
     /// Nobody knows any more where a running iteration ends. The same holds for its claim.

@@ -34,6 +34,9 @@ pub(super) struct Waiter {
 pub(super) enum Obstacle {
     /// An iteration that runs has to end first. Nothing starts that would delay this one.
     Running,
+    /// One that runs could not be sure to finish beside it, before it has ended or has come further.
+    /// Nothing starts that would delay this one.
+    Unsafe,
     /// A job that does not run keeps what it needs. Others may start meanwhile: nobody knows for
     /// how long.
     Leftovers,
@@ -137,6 +140,11 @@ impl Queue {
     /// The job of the waiter at a place in the queue.
     pub(super) fn key(&self, place: usize) -> JobKey {
         self.keys[self.waiters[place].job]
+    }
+
+    /// Whether somebody may start as soon as those that run come to need less.
+    pub(super) fn waits_for_less(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.obstacle == Some(Obstacle::Unsafe))
     }
 
     /// Something keeps the waiter at a place in the queue from starting.

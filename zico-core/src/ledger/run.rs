@@ -17,8 +17,10 @@ pub(super) struct Run {
     pub(super) told: u32,
     /// By how many regions what persists has grown without the job's word, at the most.
     pub(super) most: u32,
-    /// The most regions that were leased while it ran.
+    /// The most regions that were leased while it ran,
     pub(super) total: u32,
+    /// and the most of those that do not persist.
+    pub(super) held: u32,
     /// By how many regions it has held more than its profile had promised from there on.
     pub(super) exceeded: u32,
     pub(super) recorder: Recorder,
@@ -40,6 +42,11 @@ impl Run {
     /// By how many regions what persists has grown without the job's word, if it is so much now.
     pub(super) fn grown(&self, persistent: u32) -> u32 {
         persistent.saturating_sub(self.persisted).saturating_sub(self.told)
+    }
+
+    /// By how many regions what persists has shrunk, if it is so much now.
+    pub(super) fn shrunk(&self, persistent: u32) -> u32 {
+        self.persisted.saturating_add(self.told).saturating_sub(persistent)
     }
 
     /// Time since the iteration's start, waits for memory left out, of which one may be under way.

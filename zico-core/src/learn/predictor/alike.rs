@@ -14,7 +14,8 @@ impl Predictor {
     /// The kinds that began with these marks, a bit for each.
     pub(super) fn alike(&self) -> u32 {
         let kinds = (0..).zip(self.kinds.iter());
-        let alike = kinds.filter(|(_, record)| record.marks.starts_with(&self.marks));
+        let begins_so = |record: &Record| record.shared(&self.marks).count() == self.marks.len();
+        let alike = kinds.filter(|(_, record)| begins_so(record));
         alike.fold(0, |alike, (which, _)| alike | 1 << which)
     }
 
@@ -34,7 +35,7 @@ impl Predictor {
         if self.kinds.iter().len() < 2 {
             return false;
         }
-        let mark = |record: &Record| record.marks.get(last).copied();
+        let mark = |record: &Record| record.marks.get(last).map(|passed| passed.hash);
         let mut before = self.kinds.iter().enumerate();
         before.all(|(at, one)| {
             let later = self.kinds.iter().skip(at + 1);
@@ -66,6 +67,7 @@ impl Predictor {
             settled: sum.settled && next.settled && sum.wave.operations() == next.wave.operations(),
             height: sum.height.zip(next.height).map(|(a, b)| a.max(b)),
             wave: Arc::new(sum.wave.envelope(&next.wave)),
+            more: sum.more.max(next.more),
         }))
     }
 
@@ -78,6 +80,13 @@ impl Predictor {
             wave: usual.wave,
             settled: usual.settled && known,
             height: height.zip(usual.height).map(|(height, usual)| height.max(usual)),
+            more: usual.more.max(height.map_or(0, |height| self.beyond_known(height))),
         })
+    }
+
+    /// By how much a claim is more than that of any known kind.
+    pub(super) fn beyond_known(&self, claim: u32) -> u32 {
+        let known = self.kinds.iter().map(|record| record.expected.wave.claim().value());
+        claim.saturating_sub(known.max().unwrap_or(0))
     }
 }

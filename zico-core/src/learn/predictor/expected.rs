@@ -17,12 +17,14 @@ pub(super) struct Expected {
     pub(super) settled: bool,
     /// The claim at the beginning: that of the wave, or more. None if nobody knows.
     pub(super) height: Option<u32>,
+    /// By how many regions it may hold more in all, what persists included, than any that is known.
+    pub(super) more: u32,
 }
 
 impl Expected {
     pub(super) fn of(wave: Arc<Profile>, settled: bool) -> Self {
         let height = Some(wave.claim().value());
-        Self { wave, settled, height }
+        Self { wave, settled, height, more: 0 }
     }
 
     /// The newest iteration and the one before.
@@ -42,14 +44,16 @@ impl Expected {
         Some(ahead.saturating_add(height.saturating_sub(whole)))
     }
 
-    /// It may need so much at any time, if it is known what it needs.
-    pub(super) fn raise(&mut self, height: u32) {
+    /// It may need so much at any time, if it is known what it needs; and hold so much more in all.
+    pub(super) fn raise(&mut self, height: u32, more: u32) {
         self.settled = false;
         self.height = self.height.map(|known| known.max(height));
+        self.more = self.more.max(more);
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
-        let same = (self.settled, self.height) == (other.settled, other.height);
+        let height = |one: &Self| (one.settled, one.height, one.more);
+        let same = height(self) == height(other);
         same && Arc::ptr_eq(&self.wave, &other.wave)
     }
 }

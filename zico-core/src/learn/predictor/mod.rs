@@ -19,11 +19,14 @@
 
 mod alike;
 mod expected;
+mod in_all;
+mod record;
 mod replan;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::learn::footprint::{Footprint, Rests};
 use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
@@ -37,45 +40,23 @@ use crate::types::tuning::{
 };
 use crate::types::units::{Progress, Regions};
 use expected::{Expected, Novelty};
+use record::{Passed, Record};
 
 pub(crate) use replan::Peak;
 
-/// What iterations of one kind have done. It is used when one of them ends.
-#[derive(Debug)]
-struct Record {
-    /// That of the newest.
-    kind: Kind,
-    /// The running hashes after 1, 2, 4 allocations and so on.
-    marks: Vec<u64>,
-    newest: Arc<Profile>,
-    expected: Expected,
-    footprint: Footprint,
-    /// Its iterations are placed as planned.
-    is_planned: bool,
-    /// While its need is not known: what it was, in regions,
-    needs: u32,
-    /// the most that plans have left beside that, since it came last,
-    left: u32,
-    /// and how many iterations of other kinds have passed it over since the last of these plans.
-    passed_over: u32,
-}
-
-/// What an iteration held at its most, what persists included.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Footprint {
-    /// In regions.
-    pub(crate) total: u32,
-    /// What persisted at its end, but for what earlier iterations had among their own blocks: how
-    /// long these live was learned in between.
-    pub(crate) settled: i64,
-}
-
-impl Footprint {
-    /// What an iteration would hold that is like it, now that so much persists.
-    fn now(self, settled: i64) -> u32 {
-        let more = u32::try_from(settled.saturating_sub(self.settled)).unwrap_or(0);
-        self.total.saturating_add(more)
-    }
+/// What an iteration has shown that has ended.
+pub(crate) struct Took {
+    pub(crate) profile: Profile,
+    /// Its allocations.
+    pub(crate) signature: Signature,
+    /// By how many regions it has held more than was promised.
+    pub(crate) exceeded: u32,
+    /// How many it has left behind beside what persists.
+    pub(crate) left: u32,
+    /// What it held at its most, what persists included ...
+    pub(crate) footprint: Footprint,
+    /// ... and at its end, in regions.
+    pub(crate) rest: u32,
 }
 
 /// What one job's iterations are expected to do.
@@ -95,7 +76,7 @@ pub(crate) struct Predictor {
     /// Nobody knows any more where the running iteration ends.
     lost: bool,
     /// The marks of the running iteration, while it may turn out to be like an earlier one.
-    marks: Vec<u64>,
+    marks: Vec<Passed>,
     /// The kinds that began so when they were looked at last, a bit for each, and what one that is
     /// new after all may need: they are what is expected now. None if something else is.
     alike: Option<(u32, Option<Option<u32>>)>,
@@ -105,7 +86,10 @@ pub(crate) struct Predictor {
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
+    /// That of what iterations hold in all.
+    margin_in_all: Margin,
     leftovers: Leftovers,
+    rests: Rests,
     steadiness: Steadiness,
     iterations: u64,
 }
@@ -140,12 +124,17 @@ impl Predictor {
     /// learned, unless the job has declared its peak.
     pub(crate) fn ahead(&self, progress: Progress) -> Option<u32> {
         let promised = self.promised(progress).filter(|_| !self.is_learning())?;
+        let declared = self.declared.filter(|_| self.iterations < LEARNING).unwrap_or(0);
+        let least = self.least_margin(promised);
+        Some(promised.saturating_add(self.margin.regions().max(least)).max(declared))
+    }
+
+    /// The least margin of a promise of so much, as long as iterations have shown little.
+    fn least_margin(&self, promised: u32) -> u32 {
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
         let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
         let kinds = if varies { KINDS_MARGIN.min(promised / KINDS_MARGIN_PART) } else { 0 };
-        let least = learning.max(kinds);
-        let declared = self.declared.filter(|_| self.iterations < LEARNING).unwrap_or(0);
-        Some(promised.saturating_add(self.margin.regions().max(least)).max(declared))
+        learning.max(kinds)
     }
 
     /// Memory is leased for a block of which nobody has said how long it lives.
@@ -159,29 +148,11 @@ impl Predictor {
         self.declared.is_none() && self.steadiness.is_learning()
     }
 
-    /// The most that an iteration lately would hold, what persists included, now that so much
-    /// persists and is settled: room for as much has to be left for the job. Before the first, as
-    /// the job has declared; none if nothing is known.
-    pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
-        let kinds = self.kinds.iter().map(|record| record.footprint);
-        let lately = self.footprints.into_iter().flatten();
-        let known = kinds.chain(lately).map(|footprint| footprint.now(settled)).max();
-        known.or_else(|| Some(persistent.saturating_add(self.declared?)))
-    }
-
-    /// What the next iteration takes for sure, what persists included, if its like have: as much as
-    /// each of the last two would, or, if the job has told a shape, as the last of that shape.
-    pub(crate) fn surely(&self, settled: i64) -> Option<u32> {
-        if let Some(record) = self.told.and_then(|shape| self.told(shape)) {
-            return Some(record.footprint.now(settled));
-        }
-        let [newest, older] = self.footprints;
-        Some(newest?.now(settled).min(older?.now(settled)))
-    }
-
-    /// An iteration begins with so many regions that those before it have left.
-    pub(crate) fn note_carried(&mut self, regions: u32) {
-        self.leftovers.note_carried(regions);
+    /// An iteration begins with so many regions that those before it have left, and with so much in
+    /// all.
+    pub(crate) fn note_begin(&mut self, carried: u32, all: Footprint) {
+        self.leftovers.note_carried(carried);
+        self.rests.note_begin(all);
     }
 
     /// The most that one of the last iterations has left behind beside what persists, in regions.
@@ -216,14 +187,15 @@ impl Predictor {
         changed
     }
 
-    /// The running iteration has made its allocations up to a mark. What had been expected until
-    /// then, if that is something else than now. O(kinds), and an envelope of those that are left
-    /// when they are not the same as at the mark before.
-    pub(crate) fn recognise(&mut self, mark: Mark) -> Option<Rollback> {
+    /// The running iteration has made its allocations up to a mark, and held at most so many regions
+    /// beside what persists. What had been expected until then, if that is something else than now.
+    /// O(kinds), and an envelope of those that are left when they are not the same as at the mark
+    /// before.
+    pub(crate) fn recognise(&mut self, mark: Mark, held: u32) -> Option<Rollback> {
         if self.told.is_some() || self.lost || self.marks.len() != mark.power as usize {
             return None;
         }
-        self.marks.push(mark.hash);
+        self.marks.push(Passed { hash: mark.hash, held });
         let alike = self.alike();
         let new = self.may_still_be_new(alike);
         if self.alike.replace((alike, new)) == Some((alike, new)) {
@@ -232,6 +204,7 @@ impl Predictor {
         let mut next = self.most_of(alike).or_else(|| self.unlike_any())?;
         if let Some(new) = new {
             next.height = next.height.zip(new).map(|(height, new)| height.max(new));
+            next.more = next.more.max(new.map_or(0, |new| self.beyond_known(new)));
         }
         if self.now.as_ref().is_some_and(|now| now.is(&next)) {
             return None;
@@ -246,7 +219,7 @@ impl Predictor {
             return None;
         }
         let now = self.now.as_mut()?;
-        let unknown = Expected { wave: now.wave.clone(), settled: false, height: None };
+        let unknown = Expected { settled: false, height: None, ..now.clone() };
         Some(Rollback(core::mem::replace(now, unknown)))
     }
 
@@ -255,20 +228,15 @@ impl Predictor {
         (self.now, self.alike) = (Some(before.0), None);
     }
 
-    /// An iteration has ended: what it took, by which allocations, by how many regions it exceeded
-    /// its promise, how many it has left behind beside what persists, and what it held in all.
-    pub(crate) fn learn(
-        &mut self,
-        newest: Profile,
-        signature: Signature,
-        exceeded: u32,
-        left: u32,
-        footprint: Footprint,
-    ) {
-        let newest = Arc::new(newest);
+    /// An iteration has ended.
+    pub(crate) fn learn(&mut self, took: Took) {
+        let Took { profile, signature, exceeded, left, footprint, rest } = took;
+        let newest = Arc::new(profile);
         let varied = self.steadiness.note(footprint.total);
         self.margin.note(exceeded.max(varied));
         self.leftovers.note_left(left);
+        self.margin_in_all.note(self.beyond_largest(footprint).max(varied));
+        self.rests.note(Footprint { total: rest, ..footprint });
         self.footprints = [Some(footprint), self.footprints[0]];
         // The first one is different: it makes what persists. That is no part of its wave where the
         // job has said so.
@@ -296,6 +264,7 @@ impl Predictor {
             false => Some(self.novelty.highest()),
         };
         usual.height = usual.height.zip(most).map(|(height, most)| height.max(most));
+        usual.more = most.map_or(0, |most| self.beyond_known(most));
         self.now = Some(usual.clone());
         self.usual = Some(usual);
         (self.told, self.lost) = (None, false);

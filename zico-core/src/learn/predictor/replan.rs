@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Predictor, Record};
+use super::Predictor;
 use crate::learn::kinds::Kind;
 use crate::types::tuning::UNTRIED_PLAN;
 
@@ -50,14 +50,15 @@ impl Predictor {
         self.alike = None;
         for record in self.kinds.iter_mut() {
             let is_its_kind = record.kind.is_expected_as(&peak.kind);
-            let expected = &mut record.expected;
             if is_its_kind {
                 record.is_planned = true;
-                expected.raise(peak.pages);
+                record.expected.raise(peak.pages, 0);
             } else if !record.is_planned && peak.kind.may_follow(record.kind.told) {
-                let alike = marks.iter().zip(&record.marks).take_while(|(a, b)| a == b).count();
+                let alike = record.shared(&marks).count();
                 if alike > 0 {
-                    expected.raise(expected.wave.claim().value().saturating_add(peak.until(alike)));
+                    let (claim, until) = (record.expected.wave.claim().value(), peak.until(alike));
+                    let more = until.saturating_sub(record.held_until(alike));
+                    record.expected.raise(claim.saturating_add(until), more);
                 }
             }
             if peak.left() > 0 && (is_its_kind || !record.is_planned) {
@@ -85,16 +86,5 @@ impl Predictor {
                 record.expected.height = Some(record.needs.saturating_add(record.left));
             }
         }
-    }
-}
-
-impl Record {
-    /// A plan leaves so much for the next iteration, which may be of this kind: what it needs is
-    /// not known.
-    fn beside(&mut self, left: u32) {
-        if let Some(height) = self.expected.height.take() {
-            self.needs = height.saturating_sub(self.left);
-        }
-        (self.left, self.passed_over) = (self.left.max(left), 0);
     }
 }

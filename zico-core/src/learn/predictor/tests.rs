@@ -17,7 +17,7 @@ fn iterate(predictor: &mut Predictor, sizes: &[u64], peak: u32) -> (Signature, O
     for &size in sizes {
         signature.push(size);
         if let Some(mark) = signature.mark() {
-            predictor.recognise(mark);
+            predictor.recognise(mark, 0);
         }
     }
     let after = predictor.promised(Progress::ZERO);
@@ -28,8 +28,12 @@ fn iterate(predictor: &mut Predictor, sizes: &[u64], peak: u32) -> (Signature, O
         leased: Regions::new(regions),
     };
     let profile = Profile::of([step(0, peak), step(5, 0)], Progress::new(10), Ticks::new(10));
-    predictor.learn(profile, signature, 0, 0, Footprint { total: peak, settled: 0 });
+    learn(predictor, profile, signature, Footprint { total: peak, settled: 0 });
     (signature, after)
+}
+
+fn learn(predictor: &mut Predictor, profile: Profile, signature: Signature, footprint: Footprint) {
+    predictor.learn(Took { profile, signature, exceeded: 0, left: 0, footprint, rest: 0 });
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn a_beginning_that_all_share_does_not_make_a_new_kind_known() {
     let mut signature = Signature::default();
     for (size, expected) in [(1, None), (3, None), (3, None), (3, Some(60))] {
         signature.push(size);
-        signature.mark().into_iter().for_each(|mark| _ = predictor.recognise(mark));
+        signature.mark().into_iter().for_each(|mark| _ = predictor.recognise(mark, 0));
         assert_eq!(predictor.promised(Progress::ZERO), expected);
     }
 }
@@ -106,7 +110,7 @@ fn a_beginning_tells_little_where_new_kinds_are_usual() {
     let mut signature = Signature::default();
     for (size, expected) in [(1, next), (1, next), (1, next), (7, Some(55))] {
         signature.push(size);
-        signature.mark().into_iter().for_each(|mark| _ = predictor.recognise(mark));
+        signature.mark().into_iter().for_each(|mark| _ = predictor.recognise(mark, 0));
         assert_eq!(predictor.promised(Progress::ZERO), expected, "after {size}");
     }
 }
@@ -156,7 +160,7 @@ fn eight_kinds_are_kept() {
     let known = |predictor: &mut Predictor, first| run(predictor, first, 30)[1] == Some(30);
     assert!(firsts().take(8).all(|first| known(&mut predictor, first)));
     run(&mut predictor, 8, 31);
-    let first_marks: Vec<u64> = predictor.kinds.iter().map(|record| record.marks[0]).collect();
+    let first_marks: Vec<u64> = predictor.kinds.iter().map(|record| record.marks[0].hash).collect();
     assert_eq!(first_marks.len(), KINDS);
     let zero = Signature::default().first(0).unwrap().hash;
     assert!(!first_marks.contains(&zero), "the one that was seen least recently went");
@@ -169,10 +173,10 @@ fn where_the_demand_falls_is_believed_of_a_kind_that_was_seen_twice() {
     run(&mut predictor, 1, 50);
     run(&mut predictor, 2, 30);
     let late = Progress::new(7);
-    predictor.recognise(Signature::default().first(2).unwrap());
+    predictor.recognise(Signature::default().first(2).unwrap(), 0);
     assert_eq!(predictor.promised(late), Some(30), "seen once");
     run(&mut predictor, 2, 30);
-    predictor.recognise(Signature::default().first(2).unwrap());
+    predictor.recognise(Signature::default().first(2).unwrap(), 0);
     assert_eq!((predictor.promised(Progress::ZERO), predictor.promised(late)), (Some(30), Some(0)));
 }
 
@@ -186,17 +190,16 @@ fn iterations_that_begin_alike_may_come_to_the_larger() {
             .iter()
             .map(|&size| {
                 signature.push(size);
-                signature.mark().and_then(|mark| predictor.recognise(mark));
+                signature.mark().and_then(|mark| predictor.recognise(mark, 0));
                 predictor.promised(Progress::ZERO)
             })
             .collect();
         let demand = Regions::new(peak);
         let step = Step { demand, leased: demand, ..Step::default() };
-        predictor.learn(
+        learn(
+            &mut predictor,
             Profile::of([step], Progress::new(8), Ticks::new(8)),
             signature,
-            0,
-            0,
             Footprint::default(),
         );
         promises
@@ -229,20 +232,20 @@ fn a_mark_that_tells_nothing_apart_changes_nothing() {
         let step = Step { leased: Regions::new(peak), ..Step::default() };
         Profile::of([step], Progress::new(8), Ticks::new(8))
     };
-    predictor.learn(profile(1), Signature::default(), 0, 0, Footprint::default());
+    learn(&mut predictor, profile(1), Signature::default(), Footprint::default());
     for (last, peak) in [(3, 20), (4, 40), (3, 20)] {
         let (signature, marks) = marks(last);
-        marks.into_iter().for_each(|mark| drop(predictor.recognise(mark)));
-        predictor.learn(profile(peak), signature, 0, 0, Footprint::default());
+        marks.into_iter().for_each(|mark| drop(predictor.recognise(mark, 0)));
+        learn(&mut predictor, profile(peak), signature, Footprint::default());
     }
     let [first, second, third] = marks(4).1[..] else { panic!("three marks") };
-    let before = predictor.recognise(first).unwrap();
+    let before = predictor.recognise(first, 0).unwrap();
     predictor.keep(before);
-    assert!(predictor.recognise(second).is_some(), "it may be had by now");
-    assert!(predictor.recognise(third).is_some(), "only one of the two is left");
+    assert!(predictor.recognise(second, 0).is_some(), "it may be had by now");
+    assert!(predictor.recognise(third, 0).is_some(), "only one of the two is left");
     predictor.expect(None);
-    assert!(predictor.recognise(first).is_some());
-    assert!(predictor.recognise(second).is_none(), "the same two");
+    assert!(predictor.recognise(first, 0).is_some());
+    assert!(predictor.recognise(second, 0).is_none(), "the same two");
 }
 
 #[test]
@@ -268,7 +271,7 @@ fn a_plan_of_a_higher_peak_than_its_kind_has_had_is_refused() {
     let kind = Kind { told: None, signature };
     let late = |predictor: &mut Predictor| {
         predictor.expect(None);
-        predictor.recognise(Signature::default().first(1).unwrap());
+        predictor.recognise(Signature::default().first(1).unwrap(), 0);
         [Progress::ZERO, Progress::new(7)].map(|progress| predictor.promised(progress))
     };
     assert_eq!(late(&mut predictor), [Some(50), Some(0)]);
@@ -308,7 +311,7 @@ fn a_kind_that_has_not_come_since_a_plan_that_leaves_something_is_known_again() 
     let kind = Kind { told: None, signature };
     let begin = |predictor: &mut Predictor, first| {
         predictor.expect(None);
-        predictor.recognise(Signature::default().first(first).unwrap());
+        predictor.recognise(Signature::default().first(first).unwrap(), 0);
         predictor.promised(Progress::ZERO)
     };
     assert_eq!(begin(&mut predictor, 2), Some(40));
@@ -358,7 +361,7 @@ fn a_plan_raises_the_claims_of_kinds_that_begin_as_its_own_does() {
     assert_eq!(expected, [(60, Some(60)), from_the_first, until_the_second, until_the_end]);
     let ahead = |predictor: &mut Predictor, first| {
         predictor.expect(None);
-        predictor.recognise(Signature::default().first(first).unwrap());
+        predictor.recognise(Signature::default().first(first).unwrap(), 0);
         [Progress::ZERO, Progress::new(8)].map(|progress| predictor.promised(progress))
     };
     assert_eq!(ahead(&mut predictor, 2), [Some(50), Some(0)], "it is placed as before");

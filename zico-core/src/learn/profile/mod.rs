@@ -214,6 +214,16 @@ impl Profile {
         self.ahead[self.step_at(progress)].leased
     }
 
+    /// The progress from which on the [claim](Self::claim_from) is less than at `progress`, if it
+    /// falls before the end. O(log steps).
+    #[must_use]
+    pub fn falls_after(&self, progress: Progress) -> Option<Progress> {
+        let claim = self.claim_from(progress);
+        // It never rises.
+        let falls = self.ahead.partition_point(|ahead| ahead.leased >= claim);
+        self.steps.get(falls).map(|step| step.progress)
+    }
+
     /// The moment of the iteration at which it has made `progress` operations. O(log steps).
     #[must_use]
     pub fn position(&self, progress: Progress) -> Ticks {

@@ -71,8 +71,7 @@ impl Account {
             Phase::Idle => self.first_wave.base(self.holds()),
             Phase::Waiting(_) => self.holds(),
             Phase::Admitted | Phase::Running(_) => {
-                let persistent = self.persistent().saturating_add(self.grows());
-                persistent.saturating_add(self.stays(ahead))
+                self.comes_to_keep(self.persistent(), self.grows(), ahead)
             }
         }
     }
@@ -81,12 +80,30 @@ impl Account {
     /// iteration that runs. That comes by leases, and these have to leave an iteration of which
     /// nothing is known what there was for it.
     fn kept_now(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
-        let grown = match &self.phase {
-            Phase::Running(run) => run.grown(self.persistent()),
-            _ => 0,
+        let kept = match &self.phase {
+            Phase::Running(run) => {
+                let persistent = self.persistent();
+                self.comes_to_keep(persistent - run.grown(persistent), 0, ahead)
+            }
+            Phase::Admitted => self.comes_to_keep(self.persistent(), 0, ahead),
+            Phase::Idle | Phase::Waiting(_) => self.kept_without_reserve(ahead),
         };
-        let comes = grown.saturating_add(self.grows());
-        self.kept_without_reserve(ahead).saturating_sub(comes).max(self.terms.floor)
+        kept.max(self.terms.floor)
+    }
+
+    /// What a running iteration will hold at its end if so much persists, and so much more comes to:
+    /// no more than those before it have held then, but for what is there. The most that persisted
+    /// and the most that was left beside it need not have come together.
+    fn comes_to_keep(
+        &self,
+        persistent: u32,
+        grows: u32,
+        ahead: impl FnOnce() -> Option<u32>,
+    ) -> u32 {
+        let there = persistent.saturating_add(self.carried());
+        let apart = persistent.saturating_add(grows).saturating_add(self.stays(ahead));
+        let rests = self.predictor.rests(self.settled());
+        rests.map_or(apart, |rests| apart.min(rests.max(there)))
     }
 
     /// What others can never count on: what persists, what its last iterations have begun with, and
@@ -110,7 +127,14 @@ impl Account {
             Phase::Admitted => self.predictor.carried_then(self.begins_with()),
             _ => self.predictor.carried(),
         };
-        for_good.saturating_add(carried)
+        let apart = for_good.saturating_add(carried);
+        // The least that persists and the least that is left beside it need not come together.
+        let begin = match self.phase {
+            Phase::Admitted => Some(self.persistent().saturating_add(self.begins_with())),
+            _ => None,
+        };
+        let rests = self.predictor.surely_rests(self.settled(), begin);
+        rests.filter(|_| self.away.is_empty()).map_or(apart, |rests| apart.max(rests))
     }
 
     /// What an iteration begins with that began now, beside what persists. What is parked comes back
@@ -122,13 +146,17 @@ impl Account {
     /// What a running iteration leaves behind beside what persists: what it began with, as far as
     /// that is still there, and as much as those before it have left. Never more than it may hold.
     fn stays(&self, ahead: impl FnOnce() -> Option<u32>) -> u32 {
-        let carried = match &self.phase {
+        match self.predictor.left() {
+            0 => self.carried(),
+            left => self.carried().max(ahead().map_or(0, |ahead| left.min(ahead))),
+        }
+    }
+
+    /// What it began with beside what persists, as far as that is still there.
+    fn carried(&self) -> u32 {
+        match &self.phase {
             Phase::Running(run) => run.carried.min(self.ephemeral()),
             _ => self.ephemeral(),
-        };
-        match self.predictor.left() {
-            0 => carried,
-            left => carried.max(ahead().map_or(0, |ahead| left.min(ahead))),
         }
     }
 
@@ -174,7 +202,8 @@ impl Account {
 
     /// What the running iteration comes to hold in all if it gets what it asks for.
     fn comes_to_hold(&self, asked: Growth, ahead: u32) -> u32 {
-        self.base().saturating_add(asked.told()).saturating_add(ahead)
+        let apart = self.base().saturating_add(ahead);
+        self.in_all().map_or(apart, |all| all.min(apart)).saturating_add(asked.told())
     }
 
     /// Whether an iteration runs, or what comes before the first one does as if it were one.

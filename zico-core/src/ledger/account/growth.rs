@@ -13,8 +13,17 @@ impl Account {
     pub(in crate::ledger) fn lately_grown(&self) -> u32 {
         match &self.phase {
             Phase::Running(run) => run.grown(self.persistent()),
-            _ => self.growth[0],
+            _ => self.grew,
         }
+    }
+
+    /// What has come to persist within iterations without the job's word and is still there, the
+    /// running one included.
+    pub(in crate::ledger) fn shifted_by_now(&self) -> u32 {
+        let Phase::Running(run) = &self.phase else { return self.shifted };
+        let persistent = self.persistent();
+        let with = self.shifted.saturating_add(run.grown(persistent));
+        with.saturating_sub(run.shrunk(persistent))
     }
 
     /// What the running claim is added to: what persisted at its start, what the job has said
@@ -43,6 +52,6 @@ impl Account {
     /// By how many regions what persists has grown within the last iterations. While lifetimes are
     /// being learned that tells nothing: the optimizer's state comes once.
     pub(in crate::ledger) fn grows_in_each(&self) -> u32 {
-        if self.predictor.is_learning() { 0 } else { self.growth[0].max(self.growth[1]) }
+        if self.predictor.is_learning() { 0 } else { self.growth.most() }
     }
 }

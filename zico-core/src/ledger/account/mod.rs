@@ -2,6 +2,7 @@
 
 mod away;
 mod claim;
+mod expected;
 mod figures;
 mod growth;
 mod pace;
@@ -16,8 +17,10 @@ use super::fairness::Bypasses;
 use super::first_wave::FirstWave;
 use super::pages::{Moment, Pages};
 use super::run::{Phase, Run, Stall};
-use crate::learn::predictor::{Footprint, Predictor};
+use crate::learn::footprint::Footprint;
+use crate::learn::predictor::{Predictor, Took};
 use crate::learn::profile::{Recorder, Step};
+use crate::learn::recent::Recent;
 use crate::learn::signature::Signature;
 use crate::policy::Tenant;
 use crate::types::config::Terms;
@@ -90,13 +93,18 @@ pub(crate) struct Account {
     /// What its next or running iteration is expected to do.
     pub(super) predictor: Predictor,
     pub(super) iterations: u64,
-    /// Regions that have come to persist within iterations without the job's word: what they are
-    /// for was an iteration's own before.
-    shifted: i64,
-    /// By how many regions what persists has grown within each of the last two iterations, without
-    /// the job's word, at the most. Gradients may live until the next iteration begins: they persist
-    /// then, as far as has been learned, and come again in each.
-    growth: [u32; 2],
+    /// Regions that have come to persist within iterations without the job's word, and have not gone
+    /// since: what they are for was an iteration's own before.
+    shifted: u32,
+    /// What persisted when the last iteration ended.
+    persisted: u32,
+    /// By how many regions what persists has grown within the last iteration, without the job's word,
+    /// at the most ...
+    grew: u32,
+    /// ... and within each of the last few, since lifetimes have been learned. Gradients may live
+    /// until the next iteration begins: they persist then, as far as is known, and come again in
+    /// each, or in each of one kind.
+    growth: Recent,
     /// The most that has been charged to the job.
     pub(super) peak: u32,
     /// The most that it has leased.
@@ -142,7 +150,9 @@ impl Account {
             predictor: Predictor::of(terms.declared),
             iterations: 0,
             shifted: 0,
-            growth: [0; 2],
+            persisted: 0,
+            grew: 0,
+            growth: Recent::default(),
             peak: 0,
             peak_leased: 0,
             taken: 0,
@@ -166,20 +176,6 @@ impl Account {
     /// The same with what of it is on the host.
     pub(super) fn all_persistent(&self) -> u32 {
         self.leased[Zone::Persistent.index()] + self.away.regions_of(Zone::Persistent)
-    }
-
-    fn settled(&self) -> i64 {
-        i64::from(self.all_persistent()) - self.shifted
-    }
-
-    /// The most that an iteration of the job is known to take, what persists included.
-    pub(super) fn largest(&self) -> Option<u32> {
-        self.predictor.largest(self.all_persistent(), self.settled())
-    }
-
-    /// What its next iteration takes for sure, what persists included, if that is known.
-    pub(super) fn surely(&self) -> Option<u32> {
-        self.predictor.surely(self.settled())
     }
 
     /// Regions that nobody else can have now, of what does not persist.
@@ -273,36 +269,6 @@ impl Account {
         Moment { iteration: self.iterations, part }
     }
 
-    /// The most regions that the running iteration may still come to hold, beside the persistent
-    /// ones, as far as its profile tells and with the margin that its iterations have shown to
-    /// need.
-    pub(super) fn ahead(&self) -> Option<u32> {
-        self.predictor.ahead(self.progress())
-    }
-
-    /// The most that its profile says it will hold from here on.
-    pub(super) fn promised(&self) -> Option<u32> {
-        let tells = self.iterations > 1 && !self.predictor.is_learning();
-        self.predictor.promised(self.progress()).filter(|_| tells)
-    }
-
-    /// The most that an iteration of it holds, as far as is known, what persists included. What a
-    /// running one comes to hold of which nothing is known is whatever there is.
-    pub(super) fn comes_to(&self) -> u32 {
-        self.largest().unwrap_or(if self.is_running() { u32::MAX } else { 0 })
-    }
-
-    /// Notes by how much the running iteration, which has leased something, exceeds its promise.
-    /// What the first iteration has shown promises nothing yet: it is the one that makes what
-    /// persists.
-    pub(super) fn note_excess(&mut self) {
-        let excess =
-            self.promised().map_or(0, |promised| self.ephemeral().saturating_sub(promised));
-        if let Some(run) = self.run() {
-            run.exceeded = run.exceeded.max(excess);
-        }
-    }
-
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.goes_on = false;
         self.restart_pace(now);
@@ -310,7 +276,11 @@ impl Account {
         self.pulse.restart();
         self.has_moved();
         self.stall = None;
-        self.predictor.note_carried(self.begins_with());
+        let gone = self.persisted.saturating_sub(self.persistent());
+        self.shifted = self.shifted.saturating_sub(gone);
+        let carried = self.begins_with();
+        let total = self.persistent().saturating_add(carried);
+        self.predictor.note_begin(carried, Footprint { total, settled: self.settled() });
         self.phase = Phase::Running(Run {
             began: now,
             stalled: Ticks::ZERO,
@@ -319,6 +289,7 @@ impl Account {
             told: 0,
             most: 0,
             total: self.leased_total(),
+            held: self.ephemeral(),
             exceeded: 0,
             recorder: Recorder::default(),
             is_partial: false,
@@ -339,9 +310,10 @@ impl Account {
             self.resume(now);
         }
         let stalled = self.stall.map(|stall| stall.since);
-        let (total, persistent) = (self.leased_total(), self.persistent());
+        let (total, persistent, held) = (self.leased_total(), self.persistent(), self.ephemeral());
         if let Some(run) = self.run() {
             run.total = run.total.max(total);
+            run.held = run.held.max(held);
             run.most = run.most.max(run.grown(persistent));
             let at = run.elapsed(now, stalled);
             run.recorder.note(Step { progress, at, demand, leased });
@@ -351,6 +323,7 @@ impl Account {
     /// Ends the iteration, which has made these allocations, and learns from what it took.
     pub(crate) fn end(&mut self, now: Ticks, signature: Signature) -> bool {
         let operations = self.pulse.progress();
+        let shifted = self.shifted_by_now();
         if !matches!(self.phase, Phase::Running(_)) {
             return false;
         }
@@ -366,11 +339,13 @@ impl Account {
             return true;
         }
         let exceeded = run.exceeded;
-        self.shifted = self.shifted.saturating_add(run.grown(self.persistent()).into());
-        self.growth = [run.most, self.growth[0]];
+        (self.shifted, self.persisted) = (shifted, self.persistent());
+        self.grew = run.most;
+        self.growth.note(if self.predictor.is_learning() { 0 } else { run.most });
         let footprint = Footprint { total: run.total, settled: self.settled() };
-        let newest = run.recorder.finish(operations, length);
-        self.predictor.learn(newest, signature, exceeded, self.ephemeral(), footprint);
+        let profile = run.recorder.finish(operations, length);
+        let (left, rest) = (self.ephemeral(), self.leased_total());
+        self.predictor.learn(Took { profile, signature, exceeded, left, footprint, rest });
         self.first_wave = FirstWave::over();
         self.iterations += 1;
         true

@@ -24,6 +24,7 @@ mod ahead;
 mod budget;
 mod fences;
 mod going_on;
+mod in_all;
 mod iterations;
 mod lagging;
 mod learned;
@@ -189,8 +190,13 @@ impl Books {
     }
 
     fn end_with(&mut self, job: JobKey, is_followed: bool) {
+        self.end_as(job, Signature::default(), is_followed);
+    }
+
+    /// The same of an iteration that has made these allocations.
+    fn end_as(&mut self, job: JobKey, signature: Signature, is_followed: bool) {
         self.tick(job);
-        self.ledger.end(job, self.now, Signature::default(), is_followed).unwrap();
+        self.ledger.end(job, self.now, signature, is_followed).unwrap();
     }
 
     /// A job runs an iteration that takes so many pages at its peak.

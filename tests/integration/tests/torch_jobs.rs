@@ -1,0 +1,66 @@
+//! Small trainings of PyTorch on a CPU, recorded by `zico run --record`: jobs of some tens of
+//! regions, of which a few more or less decide whether two fit side by side.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use zico_core::Bytes;
+use zico_mock::bundled;
+use zico_mock::replay::{Figures, Machine, ReplayConfig, needs, replay};
+use zico_mock::trace::Trace;
+
+/// Two networks with an optimizer each: a round is three iterations, and gradients live until the
+/// next round.
+fn gan() -> Trace {
+    Trace::read(include_bytes!("../traces/gan.ztrace").as_slice()).unwrap()
+}
+
+/// A small GPT, with as many tokens as come.
+fn lengths() -> Trace {
+    Trace::read(include_bytes!("../traces/gpt-lengths.ztrace").as_slice()).unwrap()
+}
+
+/// Of each job the part of its rate alone that it has under this budget, on a device that does what
+/// it is told at once.
+fn shares(traces: &[Trace; 2], mebibytes: u64, iterations: u64) -> Vec<f64> {
+    let machine = Machine { run_ahead: 1, time_scale: 1.0, ..Machine::default() };
+    let traces = traces.each_ref();
+    let needs = needs(&traces, Some(Bytes::mib(2)), iterations, &machine).unwrap();
+    let config = ReplayConfig {
+        region: Some(Bytes::mib(2)),
+        learned: true,
+        ends_with_next: true,
+        iterations,
+        machine,
+        ..ReplayConfig::new(Bytes::mib(mebibytes))
+    };
+    let outcome = replay(&traces, &config, &mut |_| {}).unwrap();
+    assert_eq!(outcome.violation_count, 0, "{:?}", outcome.violations);
+    for job in &outcome.jobs {
+        assert!(job.failure.is_none(), "{} in {mebibytes} MiB: {:?}", job.name, job.failure);
+    }
+    Figures::new(&outcome, &needs).relative
+}
+
+/// D47, D48: what a job holds at different times was claimed together. 1.67 is the most that two
+/// jobs on one device can have.
+#[test]
+fn jobs_that_hold_their_most_at_different_times_run_side_by_side() {
+    for (traces, mebibytes, least) in [
+        ([gan(), gan()], 144, 1.5),
+        ([gan(), gan()], 138, 1.4),
+        ([gan(), lengths()], 170, 1.45),
+        ([gan(), lengths()], 156, 1.2),
+    ] {
+        let shares = shares(&traces, mebibytes, 60);
+        let sum: f64 = shares.iter().sum();
+        assert!(sum > least, "{shares:?} in {mebibytes} MiB");
+    }
+}
+
+/// D49: a short iteration starts as soon as the long one beside it is past its peak.
+#[test]
+fn a_short_iteration_does_not_wait_for_the_end_of_a_long_one() {
+    let long = bundled::open("resnet110-cifar").unwrap();
+    let shares = shares(&[gan(), long], 1104, 20);
+    assert!(shares[0] > 0.35 && shares.iter().sum::<f64>() > 1.25, "{shares:?}");
+}
