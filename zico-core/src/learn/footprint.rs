@@ -26,11 +26,41 @@ impl Footprint {
     }
 }
 
+/// The most of several footprints: which one that is depends on what persists.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    total: u32,
+    /// What one of them held beside what is settled.
+    beside: i64,
+}
+
+impl Most {
+    /// None of none.
+    pub(super) fn of(footprints: impl IntoIterator<Item = Footprint>) -> Option<Self> {
+        let alone = |footprint: Footprint| Self {
+            total: footprint.total,
+            beside: i64::from(footprint.total) - footprint.settled,
+        };
+        footprints.into_iter().map(alone).reduce(|one, other| Self {
+            total: one.total.max(other.total),
+            beside: one.beside.max(other.beside),
+        })
+    }
+
+    /// The most that an iteration would hold that is like one of them, now that so much persists.
+    pub(super) fn now(self, settled: i64) -> u32 {
+        let with = u32::try_from(self.beside.saturating_add(settled)).unwrap_or(0);
+        self.total.max(with)
+    }
+}
+
 /// What the last few iterations held at their ends, and began with.
 #[derive(Debug, Default)]
 pub(super) struct Rests {
     ends: [Option<Footprint>; RECENT],
     next: usize,
+    /// The most of those: it is asked for at each lease.
+    most: Option<Most>,
     /// What the last two began with, the newest first.
     begins: [Option<Footprint>; 2],
 }
@@ -40,6 +70,7 @@ impl Rests {
     pub(super) fn note(&mut self, end: Footprint) {
         self.ends[self.next] = Some(end);
         self.next = (self.next + 1) % RECENT;
+        self.most = Most::of(self.ends.into_iter().flatten());
     }
 
     /// An iteration begins with this.
@@ -61,6 +92,38 @@ impl Rests {
 
     /// The most, now that so much persists. None before there was one.
     pub(super) fn most(&self, settled: i64) -> Option<u32> {
-        self.ends.iter().flatten().map(|end| end.now(settled)).max()
+        Some(self.most?.now(settled))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_is_that_of_whichever_is_the_highest_now() {
+        let footprints =
+            [(9, 4), (7, 1), (8, 3)].map(|(total, settled)| Footprint { total, settled });
+        let most = Most::of(footprints).unwrap();
+        for settled in -2..12 {
+            let known = footprints.map(|footprint| footprint.now(settled));
+            assert_eq!(Some(most.now(settled)), known.into_iter().max(), "{settled}");
+        }
+        assert!(Most::of([]).is_none());
+    }
+
+    #[test]
+    fn an_end_counts_for_eight_iterations_and_a_beginning_for_two() {
+        let mut rests = Rests::default();
+        assert_eq!((rests.most(0), rests.least(0)), (None, None));
+        for total in [9, 3, 3, 3, 3, 3, 3, 3] {
+            let footprint = Footprint { total, settled: 0 };
+            rests.note(footprint);
+            rests.note_begin(footprint);
+            assert_eq!(rests.most(2), Some(11));
+        }
+        assert_eq!((rests.least(-1), rests.least_then(1, 0)), (Some(2), Some(1)));
+        rests.note(Footprint { total: 3, settled: 0 });
+        assert_eq!(rests.most(0), Some(3));
     }
 }

@@ -6,7 +6,7 @@
 //! in all what is kept.
 
 use super::Predictor;
-use crate::learn::footprint::Footprint;
+use crate::learn::footprint::{Footprint, Most};
 use crate::types::tuning::LEARNING;
 
 impl Predictor {
@@ -14,10 +14,14 @@ impl Predictor {
     /// persists and is settled: room for as much has to be left for the job. Before the first, as
     /// the job has declared; none if nothing is known.
     pub(crate) fn largest(&self, persistent: u32, settled: i64) -> Option<u32> {
-        let kinds = self.kinds.iter().map(|record| record.footprint);
-        let lately = self.footprints.into_iter().flatten();
-        let known = kinds.chain(lately).map(|footprint| footprint.now(settled)).max();
+        let known = self.known.map(|known| known.now(settled));
         known.or_else(|| Some(persistent.saturating_add(self.declared?)))
+    }
+
+    /// Looks at what all kinds and the last two iterations have held.
+    pub(super) fn know_in_all(&mut self) {
+        let kinds = self.kinds.iter().map(|record| record.footprint);
+        self.known = Most::of(kinds.chain(self.footprints.into_iter().flatten()));
     }
 
     /// What the next iteration takes for sure, what persists included, if its like have: as much as
@@ -64,10 +68,7 @@ impl Predictor {
 
     /// By how many regions an iteration has held more in all than any that was known.
     pub(super) fn beyond_largest(&self, footprint: Footprint) -> u32 {
-        if self.kinds.iter().len() == 0 {
-            return 0;
-        }
-        let known = self.largest(0, footprint.settled);
-        known.map_or(0, |known| footprint.total.saturating_sub(known))
+        let known = self.known.filter(|_| self.kinds.iter().len() > 0);
+        known.map_or(0, |known| footprint.total.saturating_sub(known.now(footprint.settled)))
     }
 }

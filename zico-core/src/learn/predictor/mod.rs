@@ -26,7 +26,7 @@ mod replan;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::learn::footprint::{Footprint, Rests};
+use crate::learn::footprint::{Footprint, Most, Rests};
 use crate::learn::kinds::{Kind, RecentlyUsed};
 use crate::learn::leftovers::Leftovers;
 use crate::learn::margin::Margin;
@@ -67,6 +67,8 @@ pub(crate) struct Predictor {
     last: Option<Arc<Profile>>,
     /// Those of the last two, the newest first.
     footprints: [Option<Footprint>; 2],
+    /// The most of those, and of those of all kinds.
+    known: Option<Most>,
     /// What is expected of an iteration that has not allocated anything.
     usual: Option<Expected>,
     /// What is expected now.
@@ -247,6 +249,7 @@ impl Predictor {
             self.novelty.note_first(newest.claim().value());
         }
         let alike = is_alike.then(|| self.file(&newest, signature, footprint));
+        self.know_in_all();
         if self.steadiness.is_learning() {
             self.novelty = Novelty::since(self.novelty.highest());
             self.lately_new = Recent::default();

@@ -216,8 +216,7 @@ impl Profile {
 
     /// The progress from which on the [claim](Self::claim_from) is less than at `progress`, if it
     /// falls before the end. O(log steps).
-    #[must_use]
-    pub fn falls_after(&self, progress: Progress) -> Option<Progress> {
+    pub(crate) fn falls_after(&self, progress: Progress) -> Option<Progress> {
         let claim = self.claim_from(progress);
         // It never rises.
         let falls = self.ahead.partition_point(|ahead| ahead.leased >= claim);

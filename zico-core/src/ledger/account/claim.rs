@@ -102,6 +102,9 @@ impl Account {
     ) -> u32 {
         let there = persistent.saturating_add(self.carried());
         let apart = persistent.saturating_add(grows).saturating_add(self.stays(ahead));
+        if apart <= there {
+            return apart;
+        }
         let rests = self.predictor.rests(self.settled());
         rests.map_or(apart, |rests| apart.min(rests.max(there)))
     }
