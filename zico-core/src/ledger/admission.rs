@@ -14,7 +14,7 @@ use super::queue::{Obstacle, Queue};
 use super::run::Phase;
 use crate::types::JobKey;
 use crate::types::tuning::LOOKS_PER_ITERATION;
-use crate::types::units::{Progress, Regions};
+use crate::types::units::{Progress, Regions, Ticks};
 
 /// What a job keeps when no iteration of it runs.
 pub(super) fn rest(account: &Account) -> u32 {
@@ -242,20 +242,22 @@ impl Ledger {
         let soonest = queue.waiters.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();
         let waits_for_less = queue.waits_for_less();
         for account in self.accounts.values() {
-            let watch = account.predictor.profile().filter(|_| account.is_running());
-            let watch = watch.and_then(|profile| {
-                let progress = account.progress();
-                let hoped = soonest.map(|soonest| {
-                    profile.progress_at(profile.position(progress).saturating_add(soonest))
-                });
-                let falls = waits_for_less && account.predictor.is_settled();
-                let falls = if falls { profile.falls_after(progress) } else { None };
-                let watch = hoped.into_iter().chain(falls).min()?;
-                // Some way ahead at least: looking again at once shows nothing new.
-                let stride = Progress::new(profile.operations().value() / LOOKS_PER_ITERATION + 1);
-                Some(watch.at_least(progress.saturating_add(stride)))
-            });
+            let watch = watch(account, soonest, waits_for_less);
             account.pulse.watch(watch.unwrap_or(Progress::MAX));
         }
     }
+}
+
+/// How far a job's iteration is to have come when the waiting jobs are looked at again: so much
+/// time from now, if somebody hopes for that, or when its claim falls, if somebody waits for less.
+fn watch(account: &Account, soonest: Option<Ticks>, waits_for_less: bool) -> Option<Progress> {
+    let profile = account.predictor.profile().filter(|_| account.is_running())?;
+    let progress = account.progress();
+    let hoped = |time| profile.progress_at(profile.position(progress).saturating_add(time));
+    let falls = waits_for_less && account.predictor.is_settled();
+    let falls = if falls { profile.falls_after(progress) } else { None };
+    let watch = soonest.map(hoped).into_iter().chain(falls).min()?;
+    // Some way ahead at least: looking again at once shows nothing new.
+    let stride = Progress::new(profile.operations().value() / LOOKS_PER_ITERATION + 1);
+    Some(watch.at_least(progress.saturating_add(stride)))
 }

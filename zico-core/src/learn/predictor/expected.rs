@@ -52,8 +52,8 @@ impl Expected {
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
-        let height = |one: &Self| (one.settled, one.height, one.more);
-        let same = height(self) == height(other);
+        let claims = |one: &Self| (one.settled, one.height, one.more);
+        let same = claims(self) == claims(other);
         same && Arc::ptr_eq(&self.wave, &other.wave)
     }
 }

@@ -1,9 +1,9 @@
 //! What iterations hold in all, what persists included.
 //!
-//! What an iteration has of its own and what persists are known apart, and the most of both need not
-//! come together: gradients that persist until the next iteration begins are gone when they grow
-//! again. So what iterations have held in all bounds what is claimed, and what they have begun with
-//! in all what is kept.
+//! What an iteration has of its own and what persists are known apart, and the most of both need
+//! not come together: gradients that persist until the next iteration begins are gone when they
+//! grow again. So what iterations have held in all bounds what is claimed, and what they have begun
+//! with in all what is kept.
 
 use super::Predictor;
 use crate::learn::footprint::{Footprint, Most};
@@ -36,10 +36,10 @@ impl Predictor {
 
     /// The most that the running iteration comes to hold in all, what persists included, now that so
     /// much persists and is settled, if that is known.
-    pub(crate) fn in_all(&self, persistent: u32, settled: i64) -> Option<u32> {
+    pub(crate) fn in_all(&self, settled: i64) -> Option<u32> {
         let now = self.now.as_ref().filter(|_| self.knows_in_all())?;
         let least = self.least_margin(now.height?);
-        let most = self.largest(persistent, settled)?.saturating_add(now.more);
+        let most = self.known?.now(settled).saturating_add(now.more);
         Some(most.saturating_add(self.margin_in_all.regions().max(least)))
     }
 

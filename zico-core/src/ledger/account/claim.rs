@@ -125,18 +125,14 @@ impl Account {
         }
         let persists = self.persistent().saturating_sub(self.first_wave.guessed());
         let for_good = persists.saturating_sub(self.lately_grown());
-        let carried = match self.phase {
-            // What is safe when it starts is to be safe when it has begun.
-            Phase::Admitted => self.predictor.carried_then(self.begins_with()),
-            _ => self.predictor.carried(),
-        };
+        // What is safe when it starts is to be safe when it has begun.
+        let begins = matches!(self.phase, Phase::Admitted).then(|| self.begins_with());
+        let carried = begins
+            .map_or_else(|| self.predictor.carried(), |with| self.predictor.carried_then(with));
         let apart = for_good.saturating_add(carried);
         // The least that persists and the least that is left beside it need not come together.
-        let begin = match self.phase {
-            Phase::Admitted => Some(self.persistent().saturating_add(self.begins_with())),
-            _ => None,
-        };
-        let rests = self.predictor.surely_rests(self.settled(), begin);
+        let begins = begins.map(|with| self.persistent().saturating_add(with));
+        let rests = self.predictor.surely_rests(self.settled(), begins);
         rests.filter(|_| self.away.is_empty()).map_or(apart, |rests| apart.max(rests))
     }
 

@@ -16,7 +16,7 @@ impl Account {
 
     /// The most that its running iteration comes to hold, what persists included, if that is known.
     pub(super) fn in_all(&self) -> Option<u32> {
-        self.predictor.in_all(self.all_persistent(), self.settled())
+        self.predictor.in_all(self.settled())
     }
 
     /// What its next iteration takes for sure, what persists included, if that is known.

@@ -1,15 +1,9 @@
 //! Jobs that hold at different times what they hold most of: what is claimed, and kept, in all.
 
+use super::learned::lease;
 use super::*;
 use crate::learn::signature::Mark;
 use crate::types::units::Progress;
-
-/// Leases pages that are learned to be of a zone.
-fn lease(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) {
-    let order = books.ask_told(job, zone, pages, Told::Learned, false).ok().unwrap();
-    books.settle(job, zone, &order);
-    books.tick(job);
-}
 
 /// The three iterations of a round of a job with two regions that persist. The first makes two more
 /// persist, as far as is known, which are there until the third begins: gradients.

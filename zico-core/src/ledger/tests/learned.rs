@@ -4,7 +4,7 @@ use super::*;
 use crate::learn::signature::Mark;
 
 /// Leases pages that are learned to be of a zone.
-fn lease(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) {
+pub(super) fn lease(books: &mut Books, job: JobKey, zone: Zone, pages: &[u64]) {
     let order = books.ask_told(job, zone, pages, Told::Learned, false).ok().unwrap();
     books.settle(job, zone, &order);
     books.tick(job);
