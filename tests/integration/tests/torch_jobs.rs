@@ -19,6 +19,21 @@ fn lengths() -> Trace {
     Trace::read(include_bytes!("../traces/gpt-lengths.ztrace").as_slice()).unwrap()
 }
 
+/// A U-Net that learns to take noise away, and draws pictures after each tenth step.
+fn diffusion() -> Trace {
+    Trace::read(include_bytes!("../traces/diffusion.ztrace").as_slice()).unwrap()
+}
+
+/// An LSTM: texts of four lengths, in any order.
+fn lstm() -> Trace {
+    Trace::read(include_bytes!("../traces/lstm.ztrace").as_slice()).unwrap()
+}
+
+/// A network of convolutions whose pictures become larger.
+fn resizing() -> Trace {
+    Trace::read(include_bytes!("../traces/resizing.ztrace").as_slice()).unwrap()
+}
+
 /// Of each job the part of its rate alone that it has under this budget, on a device that does what
 /// it is told at once.
 fn shares(traces: &[Trace; 2], mebibytes: u64, iterations: u64) -> Vec<f64> {
@@ -63,4 +78,22 @@ fn a_short_iteration_does_not_wait_for_the_end_of_a_long_one() {
     let long = bundled::open("resnet110-cifar").unwrap();
     let shares = shares(&[gan(), long], 1104, 20);
     assert!(shares[0] > 0.35 && shares.iter().sum::<f64>() > 1.25, "{shares:?}");
+}
+
+/// D50: once pictures have been drawn, the same iteration fills three regions more than before. Each
+/// of these budgets is enough for one at a time.
+#[test]
+fn what_lies_otherwise_after_another_iteration_has_room() {
+    for mebibytes in [58, 66, 78] {
+        let shares = shares(&[diffusion(), diffusion()], mebibytes, 20);
+        let sum: f64 = shares.iter().sum();
+        assert!(sum > 1.0, "{shares:?} in {mebibytes} MiB");
+    }
+}
+
+/// D51: one of which nothing is known needs little more, while one that has just begun turns out to
+/// be known.
+#[test]
+fn who_has_just_begun_waits_for_one_of_which_nothing_is_known() {
+    shares(&[lstm(), resizing()], 172, 20);
 }

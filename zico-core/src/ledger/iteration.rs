@@ -175,7 +175,9 @@ impl Ledger {
         let Some(before) = change(&mut account.predictor) else { return };
         let rises = match (before.promised(progress), account.predictor.promised(progress)) {
             (Some(before), Some(now)) => now > before,
-            (before, _) => before.is_some(),
+            // To be known is to be sure to finish beside those of which nothing is known.
+            (None, now) => now.is_some(),
+            (Some(_), None) => true,
         };
         if rises && !self.is_safe_with(None, 0) {
             if let Some(account) = self.accounts.get_mut(&job) {

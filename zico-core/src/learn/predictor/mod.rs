@@ -18,6 +18,7 @@
 //! ones able to.
 
 mod alike;
+mod arrangement;
 mod expected;
 mod in_all;
 mod record;
@@ -35,10 +36,9 @@ use crate::learn::recent::Recent;
 use crate::learn::signature::{Mark, Signature};
 use crate::learn::steadiness::Steadiness;
 use crate::types::tuning::KINDS;
-use crate::types::tuning::{
-    KINDS_MARGIN, KINDS_MARGIN_PART, LEARNING, LEARNING_KINDS, LEARNING_PART,
-};
+use crate::types::tuning::{LEARNING, LEARNING_PART};
 use crate::types::units::{Progress, Regions};
+use arrangement::Arrangement;
 use expected::{Expected, Novelty};
 use record::{Passed, Record};
 
@@ -85,6 +85,7 @@ pub(crate) struct Predictor {
     novelty: Novelty,
     /// Which of the last iterations were of a new kind: 1, or else 0.
     lately_new: Recent,
+    arrangement: Arrangement,
     /// What the job has said that an iteration takes at most.
     declared: Option<u32>,
     margin: Margin,
@@ -131,12 +132,11 @@ impl Predictor {
         Some(promised.saturating_add(self.margin.regions().max(least)).max(declared))
     }
 
-    /// The least margin of a promise of so much, as long as iterations have shown little.
+    /// The least margin of a promise of so much, where iterations have shown little of it: there
+    /// have been few, or the blocks of this one may lie otherwise.
     fn least_margin(&self, promised: u32) -> u32 {
         let learning = if self.iterations < LEARNING { promised / LEARNING_PART } else { 0 };
-        let varies = self.iterations < LEARNING_KINDS && self.kinds.iter().len() > 1;
-        let kinds = if varies { KINDS_MARGIN.min(promised / KINDS_MARGIN_PART) } else { 0 };
-        learning.max(kinds)
+        learning.max(self.arrangement.least_margin(promised))
     }
 
     /// Memory is leased for a block of which nobody has said how long it lives.
@@ -249,6 +249,8 @@ impl Predictor {
             self.novelty.note_first(newest.claim().value());
         }
         let alike = is_alike.then(|| self.file(&newest, signature, footprint));
+        let is_another = alike.as_ref().is_some_and(|(_, again)| !again);
+        self.arrangement.note(is_another && self.kinds.iter().len() > 1);
         self.know_in_all();
         if self.steadiness.is_learning() {
             self.novelty = Novelty::since(self.novelty.highest());

@@ -48,6 +48,7 @@ impl Predictor {
         }
         let marks = planned.map_or_else(Vec::new, |record| record.marks.clone());
         self.alike = None;
+        self.arrangement.note_plan();
         for record in self.kinds.iter_mut() {
             let is_its_kind = record.kind.is_expected_as(&peak.kind);
             if is_its_kind {

@@ -284,6 +284,34 @@ fn a_plan_of_a_higher_peak_than_its_kind_has_had_is_refused() {
     assert_eq!(late(&mut predictor), [Some(50); 2], "nobody knows yet when it falls");
 }
 
+/// The same blocks lie in other gaps, and fill up to so many regions more.
+#[test]
+fn the_first_planned_iterations_and_those_after_another_kind_have_a_larger_margin() {
+    let mut predictor = Predictor::default();
+    (0..12).for_each(|_| _ = run(&mut predictor, 1, 50));
+    let margin = |predictor: &mut Predictor| {
+        predictor.expect(None);
+        predictor.recognise(Signature::default().first(1).unwrap(), 0);
+        let [ahead, promised] =
+            [predictor.ahead(Progress::ZERO), predictor.promised(Progress::ZERO)];
+        ahead.unwrap() - promised.unwrap()
+    };
+    assert_eq!(margin(&mut predictor), 1);
+    let mut signature = Signature::default();
+    [1, 1].into_iter().for_each(|size| signature.push(size));
+    let kind = Kind { told: None, signature };
+    assert!(predictor.replan(&Peak { kind, pages: 50, within: 50, starts: Vec::new() }));
+    for expected in [4, 4, 1] {
+        assert_eq!(margin(&mut predictor), expected);
+        run(&mut predictor, 1, 50);
+    }
+    run(&mut predictor, 2, 60);
+    for expected in [4, 4, 4, 1] {
+        assert_eq!(margin(&mut predictor), expected);
+        run(&mut predictor, 1, 50);
+    }
+}
+
 /// What outlives the iteration was there without the plan as well, and is counted as what persists.
 #[test]
 fn what_outlives_the_iteration_does_not_make_a_plan_higher() {

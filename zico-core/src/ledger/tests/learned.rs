@@ -270,3 +270,34 @@ fn who_is_overdue_is_waited_for_until_it_has_asked_again() {
     books.start(two);
     books.lease(one, Zone::Iteration, &[0, 1, 2, 3]);
 }
+
+/// I4: it has little yet, and one of which nothing is known has a lot. Were it known at once, and
+/// so sure to finish without that one, that one could not go on.
+#[test]
+fn who_turns_out_to_be_known_is_so_only_where_it_can_finish() {
+    let mut books = Books::new(16);
+    let [one, other] = ["a", "b"].map(|name| books.join(name));
+    // Too few kinds to tell what the next one takes, before it has begun.
+    for (hash, count) in [(1, 8), (1, 8), (2, 4)] {
+        let pages: Vec<u64> = (0..count).collect();
+        books.start(one);
+        books.ledger.recognise(one, Mark { power: 0, hash });
+        lease(&mut books, one, Zone::Iteration, &pages);
+        books.give_for_good(one, Zone::Iteration, &pages[2..]);
+        let mut signature = Signature::default();
+        signature.push(hash);
+        books.end_as(one, signature, false);
+        // It frees this before it begins, or later, as it likes.
+        if count == 8 {
+            books.give_for_good(one, Zone::Iteration, &pages[..2]);
+        }
+    }
+    books.start(other);
+    lease(&mut books, other, Zone::Iteration, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    books.start(one);
+    assert_eq!([one, other].map(|job| ahead(&books, job)), [None, None]);
+    books.ledger.recognise(one, Mark { power: 0, hash: 1 });
+    assert_eq!(ahead(&books, one), None, "as nothing is sure yet");
+    lease(&mut books, other, Zone::Iteration, &[9, 10, 11, 12]);
+    assert!(is_denied(&mut books, one, Zone::Iteration, &[2, 3]), "it waits for that one");
+}
