@@ -5,7 +5,7 @@
 
 #![allow(clippy::expect_used, reason = "a failure fails the test")]
 
-use zico_core::{Begin, Block, Bytes, Job, JobConfig, Pool, PoolConfig, Request};
+use zico_core::{Begin, Block, Bytes, Job, JobConfig, Lifetime, Pool, PoolConfig, Request};
 use zico_mock::{MockConfig, MockDevice};
 
 const REGION: u64 = 64 << 10;
@@ -177,4 +177,28 @@ fn plans_never_make_a_job_hold_more() {
     assert!(with <= without + without / 1000, "{with} regions with plans, {without} without");
     assert!(exact > cases, "iterations as planned: {exact}");
     println!("{with} regions with plans, {without} without; as planned: {exact}; {apart:?}");
+}
+
+/// D52: a block that was made before the iteration has a region, and its plan would have another,
+/// which is not to be had: its blocks go where there is room.
+#[test]
+fn what_a_plan_has_no_memory_for_goes_where_there_is_room() {
+    let budget = Bytes::new(2 * REGION);
+    let device =
+        MockDevice::new(MockConfig::new(budget).granularity(Bytes::kib(4))).expect("a device");
+    let config = PoolConfig::new(budget).region_size(Bytes::new(REGION));
+    let pool = Pool::new(device, config).expect("a pool");
+    let job = pool.join("a", pool.device().add_stream()).expect("a job");
+    let get = |granules: u64, lifetime| {
+        job.alloc(Request::new(Bytes::new(granules * 512), lifetime)).expect("there is room")
+    };
+    get(1, Lifetime::Iteration);
+    get(1, Lifetime::Persistent);
+    for _ in 0..8 {
+        assert_eq!(job.begin(None).expect("it fits"), Begin::Started);
+        let blocks = [9, 4, 7, 2, 1].map(|granules| get(granules, Lifetime::Iteration));
+        blocks.into_iter().for_each(|block| job.free(block).expect("it is live"));
+        job.end().expect("it runs");
+    }
+    assert!(job.snapshot().planning.plans > 0, "there is a plan");
 }

@@ -161,6 +161,11 @@ impl<D: Device> Job<D> {
                 self.unpark(true);
                 Grown::Again
             }
+            // There may be room beside what the plan has foreseen.
+            Err(AllocError::OutOfMemory(_) | AllocError::BeyondCap { .. }) if want.planned => {
+                growing.decided = Some(want.zone.lifetime());
+                Grown::Again
+            }
             // What is parked, or what another thread is about to release, may be enough.
             Err(AllocError::OutOfMemory(why)) if busy => {
                 Grown::Refused(AllocError::Busy(why.shortage))
