@@ -80,8 +80,8 @@ fn a_short_iteration_does_not_wait_for_the_end_of_a_long_one() {
     assert!(shares[0] > 0.35 && shares.iter().sum::<f64>() > 1.25, "{shares:?}");
 }
 
-/// D50: once pictures have been drawn, the same iteration fills three regions more than before. Each
-/// of these budgets is enough for one at a time.
+/// D50: once pictures have been drawn, the same iteration fills three regions more than before.
+/// Each of these budgets is enough for one at a time.
 #[test]
 fn what_lies_otherwise_after_another_iteration_has_room() {
     for mebibytes in [58, 66, 78] {

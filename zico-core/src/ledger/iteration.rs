@@ -152,8 +152,8 @@ impl Ledger {
 
     /// A running iteration has made its allocations up to a mark. What is expected of it may be
     /// something else since; then what others were refused because of it they may get. What raises
-    /// its claim counts only if all running iterations can still finish in some order; else it
-    /// stays what was promised.
+    /// its claim, or makes it known, counts only if all running iterations can still finish in some
+    /// order; else it stays what was promised.
     pub(crate) fn recognise(&mut self, job: JobKey, mark: Mark) {
         let held = self.accounts.get_mut(&job).and_then(Account::run).map_or(0, |run| run.held);
         self.expect_else(job, |predictor| predictor.recognise(mark, held));
@@ -173,13 +173,13 @@ impl Ledger {
         let Some(account) = account else { return };
         let progress = account.progress();
         let Some(before) = change(&mut account.predictor) else { return };
-        let rises = match (before.promised(progress), account.predictor.promised(progress)) {
+        let is_more = match (before.promised(progress), account.predictor.promised(progress)) {
             (Some(before), Some(now)) => now > before,
             // To be known is to be sure to finish beside those of which nothing is known.
             (None, now) => now.is_some(),
             (Some(_), None) => true,
         };
-        if rises && !self.is_safe_with(None, 0) {
+        if is_more && !self.is_safe_with(None, 0) {
             if let Some(account) = self.accounts.get_mut(&job) {
                 account.predictor.keep(before);
             }

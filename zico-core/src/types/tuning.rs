@@ -183,8 +183,8 @@ pub(crate) const LEARNING: u64 = 3;
 /// ... the margin is at least this part of the promise. Chosen.
 pub(crate) const LEARNING_PART: u32 = 64;
 /// Iterations: after one of another kind than the one before it, or a new plan, the blocks of so
-/// many may lie otherwise than in their like before. Measured on 91 pairs of recorded trainings: one
-/// leaves more of them out of memory, and three are slower.
+/// many may lie otherwise than in their like before. Measured on 91 pairs of recorded trainings:
+/// one leaves more of them out of memory, and three are slower.
 pub(crate) const REARRANGED: u32 = 2;
 /// Regions: the margin of these is at least so many, two that are filled in part for each arena ...
 /// Measured on the same: three leave more of them out of memory.

@@ -1,8 +1,8 @@
 //! Whether the blocks of an iteration may lie otherwise than those of its like before it.
 //!
-//! What an iteration holds depends on what is there when it begins. One that follows an iteration of
-//! another kind, or the first that is placed as planned, finds other gaps than its like did: the
-//! same blocks fill some regions more. By how much shows soon, and is part of the margin then
+//! What an iteration holds depends on what is there when it begins. One that follows an iteration
+//! of another kind, or the first that is placed as planned, finds other gaps than its like did:
+//! the same blocks fill some regions more. By how much shows soon, and is part of the margin then
 //! ([`margin`](crate::learn::margin)); before that it is bounded by a few regions for each arena,
 //! however large the job is.
 
