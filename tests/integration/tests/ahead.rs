@@ -1,4 +1,5 @@
-//! What is leased before it is asked for, while the process hears that others wait.
+//! What is leased before it is asked for, and what is told later than it could be, while the process
+//! hears that others wait.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -43,10 +44,22 @@ impl Tenant {
     }
 
     fn free_all(&mut self) {
-        while let Some((block, claim)) = self.held.pop() {
-            self.device.disown(self.stream, claim).unwrap();
-            self.job.free(block).unwrap();
-        }
+        while self.free_last() {}
+    }
+
+    /// Whether there was a block.
+    fn free_last(&mut self) -> bool {
+        let Some((block, claim)) = self.held.pop() else { return false };
+        self.device.disown(self.stream, claim).unwrap();
+        self.job.free(block).unwrap();
+        true
+    }
+
+    /// Frees the last blocks. How many messages the broker has got meanwhile.
+    fn free_and_count(&mut self, blocks: usize, broker: &MockBroker) -> u64 {
+        let before = broker.messages();
+        assert!((0..blocks).all(|_| self.free_last()));
+        broker.messages() - before
     }
 
     fn begin(&self) {
@@ -107,6 +120,63 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
     }
     // Six of them tell of marks.
     assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
+}
+
+/// What a running job gives back while nobody waits is told with its next question, or when there is
+/// much of it; who comes to wait has it as soon as the process hears of that, and from then on at once.
+#[test]
+fn what_nobody_waits_for_is_told_together() {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let budget = Bytes::new(REGIONS * REGION.value());
+    let pool = PoolConfig::new(budget).region_size(REGION).policy(Box::new(AlwaysStart));
+    let broker = MockBroker::new(device.clone(), pool).unwrap();
+    let mut one = Tenant::new(&device, &broker, "a");
+    let mut two = Tenant::new(&device, &broker, "b");
+    for (tenant, regions) in [(&mut one, 30), (&mut two, 20)] {
+        for _ in 0..4 {
+            tenant.begin();
+            (0..regions).for_each(|_| assert!(tenant.alloc(1)));
+            tenant.end();
+        }
+    }
+    one.begin();
+    (0..30).for_each(|_| assert!(one.alloc(1)));
+    // A fence for each 8 MiB, of which the broker hears nothing yet.
+    assert_eq!(one.free_and_count(15, &broker), 0);
+    device.run_until_idle();
+    two.begin();
+    let granted = (0..20).take_while(|_| two.alloc(1)).count();
+    assert!(granted < 20, "the broker has heard of what was given back");
+    one.client.serve();
+    one.client.pool().poll().unwrap();
+    (granted..20).for_each(|_| assert!(two.alloc(1)));
+    // Somebody waits: each is told as it is given back, and what it is fenced by.
+    assert!(!two.alloc(14));
+    one.client.serve();
+    assert_eq!(one.free_and_count(4, &broker), 5);
+    device.run_until_idle();
+    one.client.pool().poll().unwrap();
+    assert!(two.alloc(14));
+    two.end();
+    one.end();
+    assert_eq!((device.violations(), broker.violations()), (Vec::new(), Vec::new()));
+}
+
+/// A job that frees for long and asks nothing: the broker is not left behind by more than some messages.
+#[test]
+fn much_that_nobody_waits_for_is_told_all_the_same() {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let budget = Bytes::new(400 * REGION.value());
+    let broker =
+        MockBroker::new(device.clone(), PoolConfig::new(budget).region_size(REGION)).unwrap();
+    let mut one = Tenant::new(&device, &broker, "a");
+    one.begin();
+    (0..300).for_each(|_| assert!(one.alloc(1)));
+    // 75 fences, and what each of them is of: 32 of both at a time.
+    let told = one.free_and_count(300, &broker);
+    assert!((100..150).contains(&told), "{told}");
+    one.end();
+    assert_eq!((device.violations(), broker.violations()), (Vec::new(), Vec::new()));
 }
 
 /// The thread that hears the broker needs the locks of jobs: no call holds one while it asks.

@@ -37,10 +37,12 @@ impl<D: Device> Shared<D> {
                 self.ledger(|ledger| ledger.note_given(job, zone, now)) == Some(true)
             }
             Books::Remote(remote) => {
-                let is_full = remote.give_back(job, zone, pages, self.region);
+                let given = remote.give_back(job, zone, pages, self.region);
                 drop(heap);
-                remote.flush();
-                is_full
+                if given.is_told {
+                    remote.flush();
+                }
+                given.is_full
             }
         };
         if is_full {

@@ -25,6 +25,8 @@ impl<D: Device> Shared<D> {
                     for job in remote.jobs() {
                         remote.give_ahead(job);
                     }
+                    // What could wait while nobody did.
+                    remote.flush();
                     // What the device refuses now is tried again by the next poll.
                     let _ = self.reclaim(None);
                 }

@@ -58,6 +58,10 @@ pub(crate) const COPIED_AT_A_TIME: Bytes = Bytes::mib(16);
 pub(crate) const BATCH_BYTES: u64 = 8 << 20;
 /// Entries of such a batch, so that one of regions that come and go stays small. Chosen.
 pub(crate) const BATCH_REGIONS: usize = 64;
+/// Messages to a broker that nobody waits for, which go together. More is fewer of its wakes, less is
+/// books that are less far behind. Chosen: an iteration of gpt2 with 800 messages is told in some 100
+/// packets, most of them with questions.
+pub(crate) const TOLD_AT_ONCE: u32 = 32;
 /// Free regions that are compared for a lease, beside as many as it has pages. More finds one that
 /// is mapped there or used at like times more often, and takes longer. Chosen.
 pub(crate) const REGIONS_COMPARED: usize = 64;

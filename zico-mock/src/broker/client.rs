@@ -1,6 +1,6 @@
 //! Clients of a broker: processes, as far as it can tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,8 @@ pub(super) struct Life {
     /// Those that it had before, or has tried to have.
     pub(super) former: Vec<Connection>,
     pub(super) pulses: BTreeMap<JobId, &'static Pulse>,
+    /// What has been told and not been sent.
+    pub(super) queue: VecDeque<(Option<JobId>, Request)>,
     /// It dies before the message after so many.
     messages_left: Option<u64>,
     /// Its pool, and when its other thread runs while an answer is on its way.
@@ -68,6 +70,7 @@ impl MockBroker {
             over,
             former: Vec::new(),
             pulses: BTreeMap::new(),
+            queue: VecDeque::new(),
             messages_left: None,
             meanwhile: None,
         };
@@ -200,6 +203,18 @@ impl MockLink {
         });
     }
 
+    /// Sends what has been told.
+    fn deliver(&self) {
+        loop {
+            let next = self.life().queue.pop_front();
+            let Some((job, request)) = next else { return };
+            if self.sends() {
+                let over = self.life().over;
+                self.broker.handle(over, job, request);
+            }
+        }
+    }
+
     /// Whether a message is sent: not one of a process that has died.
     pub(super) fn sends(&self) -> bool {
         let mut life = self.life();
@@ -225,6 +240,7 @@ impl Link<MockDevice> for MockLink {
         request: Request,
         heard: &mut dyn FnMut(&Reply),
     ) -> Result<Reply, BrokerError> {
+        self.deliver();
         if !self.sends() {
             return Err(BrokerError::Unreachable);
         }
@@ -245,13 +261,12 @@ impl Link<MockDevice> for MockLink {
         if let (Some(job), Request::Departed) = (job, &request) {
             self.life().pulses.remove(&job);
         }
-        if self.sends() {
-            let over = self.life().over;
-            self.broker.handle(over, job, request);
-        }
+        self.life().queue.push_back((job, request));
     }
 
-    fn flush(&self) {}
+    fn flush(&self) {
+        self.deliver();
+    }
 
     fn memory(&self, region: u32) -> Result<MockMemory, Fetch<MockError>> {
         let (is_dead, over) = {

@@ -195,6 +195,7 @@ impl MockLink {
             }
             let over = state.connect(life.user);
             life.former.push(over);
+            life.queue.clear();
             over
         };
         let told = offer(&mut Offering { link: self, over });

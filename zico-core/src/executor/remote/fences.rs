@@ -12,16 +12,24 @@ use crate::types::sync::Ordering;
 use crate::types::units::Bytes;
 use crate::types::zone::Zone;
 
+/// Pages that have been given back.
+#[derive(Clone, Copy, Default)]
+pub(in crate::executor) struct Given {
+    /// It is time to fence the batch.
+    pub(in crate::executor) is_full: bool,
+    /// Others may have them before that: the broker is to hear of them at once.
+    pub(in crate::executor) is_told: bool,
+}
+
 impl<D: Device> Remote<D> {
-    /// Gives pages back: the broker is told with the next [`flush`](Self::flush). Whether it is
-    /// time to fence them.
+    /// Gives pages back.
     pub(in crate::executor) fn give_back(
         &self,
         job: JobKey,
         zone: Zone,
         pages: impl Iterator<Item = u64>,
         page_bytes: Bytes,
-    ) -> bool {
+    ) -> Given {
         let pages: Vec<u64> = pages.collect();
         let is_waited_for = self.pressure.load(Ordering::Relaxed) != 0;
         let given = self.change(job, |seat| {
@@ -29,12 +37,13 @@ impl<D: Device> Remote<D> {
             seat.untold[zone.index()].extend(pages);
             // Told with the fence: before it nobody else can have them, unless somebody starts for
             // them.
-            if is_waited_for || zone == Zone::Persistent || !seat.is_running {
+            let is_told = is_waited_for || zone == Zone::Persistent || !seat.is_running;
+            if is_told {
                 self.tell_given(job, seat);
             }
-            seat.given
+            Given { is_full: is_full(seat.given, page_bytes.value()), is_told }
         });
-        is_full(given.unwrap_or(0), page_bytes.value())
+        given.unwrap_or_default()
     }
 
     /// The broker hears of all that has been given back. The jobs are locked: what one thread has
@@ -61,7 +70,7 @@ impl<D: Device> Remote<D> {
     /// Closes a job's open batch: its number, under which an event is to be recorded from now on.
     /// The broker is told before, so that what is given back later belongs to a later batch.
     pub(in crate::executor) fn close(&self, job: JobKey) -> Option<u64> {
-        let closed = self.change_and_tell(job, |seat| {
+        let closed = self.change(job, |seat| {
             if !seat.is_open() {
                 return None;
             }
@@ -72,9 +81,11 @@ impl<D: Device> Remote<D> {
                 self.tell(job, Request::Fence(seat.batch));
             }
             (seat.given, seat.is_owed) = (0, false);
-            Some(seat.batch)
+            Some((seat.batch, seat.is_running))
         });
-        closed.flatten()
+        let (batch, is_running) = closed.flatten()?;
+        self.flush_for(is_running);
+        Some(batch)
     }
 
     /// No event could be recorded for the last batch: that is tried again.
@@ -84,8 +95,12 @@ impl<D: Device> Remote<D> {
 
     /// The device has completed a batch and all before it. That is the last of it, always.
     pub(in crate::executor) fn completed(&self, job: JobKey, batch: u64) -> Option<bool> {
-        self.change(job, |seat| seat.draining.retain(|&(of, _, _)| of > batch));
-        self.note(job, Request::Completed(batch));
+        let is_running = self.change(job, |seat| {
+            seat.draining.retain(|&(of, _, _)| of > batch);
+            seat.is_running
+        });
+        self.tell(job, Request::Completed(batch));
+        self.flush_for(is_running == Some(true));
         Some(true)
     }
 

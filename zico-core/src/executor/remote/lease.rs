@@ -3,7 +3,6 @@
 use super::{Refused, Remote, number, refused};
 use crate::broker::{Lease, Order, Reply, Request};
 use crate::ledger::{Done, Place, WorkOrder};
-use crate::types::JobId;
 use crate::types::JobKey;
 use crate::types::device::Device;
 use crate::types::error::BrokerError;
@@ -36,13 +35,12 @@ impl<D: Device> Remote<D> {
                 self.granted(job, want, order);
             }
         };
-        let refusal =
-            match self.link.ask_in_order(Some(JobId(job)), Request::Lease(lease), &mut heard) {
-                Ok(Reply::Granted(order)) => return Ok(self.order(job, order)),
-                Ok(Reply::Refused(refusal)) => refused(refusal),
-                Ok(_) => Refused::Broker(BrokerError::Confused),
-                Err(error) => Refused::Broker(error),
-            };
+        let refusal = match self.ask_in_order(job, Request::Lease(lease), &mut heard) {
+            Ok(Reply::Granted(order)) => return Ok(self.order(job, order)),
+            Ok(Reply::Refused(refusal)) => refused(refusal),
+            Ok(_) => Refused::Broker(BrokerError::Confused),
+            Err(error) => Refused::Broker(error),
+        };
         self.change(job, |seat| seat.refused(want.zone, &want.pages));
         Err(refusal)
     }
@@ -112,7 +110,8 @@ impl<D: Device> Remote<D> {
             return false;
         }
         let [unmapped, mapped] = [done.unmapped, done.mapped].map(number);
-        self.note(job, Request::Settle { unmapped, mapped });
+        self.tell(job, Request::Settle { unmapped, mapped });
+        self.flush_for(self.is_running(job));
         true
     }
 

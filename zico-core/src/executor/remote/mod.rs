@@ -24,6 +24,7 @@ use crate::types::error::{BeginError, BrokerError, BudgetError, JoinError, NotRu
 use crate::types::pulse::SharedPulse;
 use crate::types::report::{Begin, BudgetStatus};
 use crate::types::sync::{AtomicU32, Mutex, Ordering};
+use crate::types::tuning::TOLD_AT_ONCE;
 use crate::types::units::Bytes;
 use seat::Seat;
 
@@ -39,6 +40,8 @@ pub(crate) struct Remote<D: Device> {
     is_releasing: AtomicU32,
     /// Not zero while somebody waits, in whatever process.
     pressure: AtomicU32,
+    /// How many messages have been told that may wait, since any was sent.
+    unsent: AtomicU32,
     /// Jobs that are to give way.
     called: Mutex<BTreeSet<JobKey>>,
 }
@@ -59,6 +62,7 @@ impl<D: Device> Remote<D> {
             release: Mutex::new(BTreeSet::new()),
             is_releasing: AtomicU32::new(0),
             pressure: AtomicU32::new(0),
+            unsent: AtomicU32::new(0),
             called: Mutex::new(BTreeSet::new()),
         }
     }
@@ -73,7 +77,18 @@ impl<D: Device> Remote<D> {
     }
 
     fn ask(&self, job: JobKey, request: Request) -> Result<Reply, BrokerError> {
-        self.link.ask(Some(JobId(job)), request)
+        self.ask_in_order(job, request, &mut |_| {})
+    }
+
+    fn ask_in_order(
+        &self,
+        job: JobKey,
+        request: Request,
+        heard: &mut dyn FnMut(&Reply),
+    ) -> Result<Reply, BrokerError> {
+        // What has been told goes with it.
+        self.unsent.store(0, Ordering::Relaxed);
+        self.link.ask_in_order(Some(JobId(job)), request, heard)
     }
 
     /// Takes a message: it goes with the next [`flush`](Self::flush) or question.
@@ -84,7 +99,21 @@ impl<D: Device> Remote<D> {
     /// Sends what has been told. The caller has no lock: who is woken by a message may run at once,
     /// in this thread's place, and another thread would spin for the lock meanwhile.
     pub(in crate::executor) fn flush(&self) {
+        self.unsent.store(0, Ordering::Relaxed);
         self.link.flush();
+    }
+
+    /// The same of what a job has told. While it runs an iteration and nobody waits, that goes with the
+    /// next question, or with more of its kind: each message that goes by itself wakes the broker.
+    ///
+    /// Whoever comes to wait has it soon. This looks after it has been queued, and the notice that
+    /// somebody waits sends what is queued.
+    fn flush_for(&self, is_running: bool) {
+        let unsent = self.unsent.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let is_waited_for = self.pressure.load(Ordering::Relaxed) != 0;
+        if !is_running || is_waited_for || unsent >= TOLD_AT_ONCE {
+            self.flush();
+        }
     }
 
     fn change<T>(&self, job: JobKey, change: impl FnOnce(&mut Seat) -> T) -> Option<T> {
