@@ -123,7 +123,7 @@ unsafe fn serve<D: Physical>(
 ) -> Result<(), Failure> {
     // SAFETY: as the caller has promised.
     let socket = unsafe { path(socket) }?;
-    let pool = PoolConfig::new(Bytes::new(budget));
+    let pool = PoolConfig::new(Bytes::new(budget)).fewest_calls(true);
     let config = ServerConfig { socket, pool, device: name.to_owned(), users: Vec::new() };
     let (Until::Stopped(descriptor) | Until::Unused(descriptor)) = until;
     // SAFETY: as the caller has promised; the copy is ours.

@@ -97,7 +97,7 @@ enum Phase {
 
 /// Opens a pool.
 pub(crate) fn open<D: Adopt>(device: D, budget: Bytes) -> Result<Arc<dyn Opened>, Failure> {
-    Ok(opened(Pool::new(device, PoolConfig::new(budget))?))
+    Ok(opened(Pool::new(device, PoolConfig::new(budget).fewest_calls(true))?))
 }
 
 /// A pool that is open.

@@ -70,6 +70,30 @@ fn jobs_that_have_settled_need_no_more_memory_calls() {
     }
 }
 
+/// D53: of gpt2's logits there are two for a time, and what is made between them lies where one of them
+/// was, by turns. Where few calls are what counts, it has memory of its own once that has shown; not more
+/// than there is to spare, nor where another job's peak needs it.
+#[test]
+fn what_is_mapped_anew_in_each_iteration_gets_memory_of_its_own() {
+    let trace = recorded_on_a_gpu();
+    let with = |budget: Bytes, iterations: u64, fewest_calls: bool| {
+        let config = ReplayConfig { fewest_calls, ..configured(budget, iterations, 1.0) };
+        run_all(&[&trace], &config)
+    };
+    let (least, most) = (Bytes::gib(13), Bytes::gib(64));
+    for (budget, fewest, calls, percent) in [
+        (most, true, 0..=0, 110..=114),
+        (most, false, 12..=u64::MAX, 100..=103),
+        (least, true, 12..=u64::MAX, 100..=103),
+    ] {
+        let [soon, later] = [16, 28].map(|iterations| with(budget, iterations, fewest));
+        let made = later.memory_calls - soon.memory_calls;
+        let held = later.peak_held.value() * 100 / later.peak_live.value();
+        assert!(calls.contains(&made), "{budget}, {fewest}: {made} calls in 12 iterations");
+        assert!(percent.contains(&held), "{budget}, {fewest}: {held}% held");
+    }
+}
+
 /// D40, D41: one job takes back what it has given up before the device has passed it; the other
 /// one, whose iterations do not fit beside it, gets what it waits for all the same. Of gpt2's first
 /// iterations nobody knows what they take: the other one starts beside them only where both can

@@ -17,6 +17,12 @@ pub struct RunArgs {
     #[arg(long, default_value = "fenced")]
     pub hand_over: HandOverName,
 
+    /// Fewer calls of the device rather than least memory, as `zico run` and `zico serve` have it: what
+    /// is mapped anew in each iteration gets memory of its own, while the peaks of all jobs fit side by
+    /// side
+    #[arg(long)]
+    pub fewest_calls: bool,
+
     /// Iterations that repeat are not planned
     #[arg(long)]
     pub no_plans: bool,

@@ -93,6 +93,7 @@ impl Tests<'_> {
             region: Some(self.needs.region),
             policy: kind,
             hand_over: self.args.run.hand_over.into(),
+            fewest_calls: self.args.run.fewest_calls,
             detect: false,
             learned: self.args.run.learn_lifetimes,
             ends_with_next: self.args.run.end_with_next,

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         processes: args.processes,
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),
+        fewest_calls: args.run.fewest_calls,
         iterations: args.run.iterations,
         relief: Vec::new(),
         priorities,

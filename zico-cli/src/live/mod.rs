@@ -87,7 +87,10 @@ type Shared = (PoolConfig, &'static str);
 fn pool_of(config: &ReplayConfig) -> Result<Shared, Failure> {
     let policy = config.policy.policy(config.iterations).ok_or(Failure::UnmanagedOnDevice)?;
     let name = policy.name();
-    let pool = PoolConfig::new(config.budget).policy(policy).hand_over(config.hand_over);
+    let pool = PoolConfig::new(config.budget)
+        .policy(policy)
+        .hand_over(config.hand_over)
+        .fewest_calls(config.fewest_calls);
     Ok(match config.region {
         Some(region) => (pool.region_size(region), name),
         None => (pool, name),

@@ -103,7 +103,7 @@ fn pool(args: &Serve) -> Result<PoolConfig, NodeError> {
         matches!(kind, PolicyKind::SalusSrtf | PolicyKind::Static | PolicyKind::Unmanaged);
     let policy = kind.policy(0).filter(|_| !for_replays);
     let policy = policy.ok_or(NodeError::Policy(kind.name()))?;
-    let pool = PoolConfig::new(args.budget).policy(policy);
+    let pool = PoolConfig::new(args.budget).policy(policy).fewest_calls(true);
     Ok(match args.region {
         Some(region) => pool.region_size(region),
         None => pool,

@@ -45,12 +45,17 @@ impl Ledger {
         let Some(account) = self.accounts.get(&job) else { return 0 };
         let promised = account.promised().filter(|_| account.is_running() && !self.has_waiting());
         let Some(promised) = promised else { return 0 };
-        let peaks = self.accounts.values().map(|account| account.charged().max(account.comes_to()));
-        if peaks.fold(0, u32::saturating_add) > self.limit {
+        if !self.peaks_fit() {
             return 0;
         }
         let most = LEAST_AHEAD.max(promised / PARTS_AHEAD);
         promised.saturating_sub(account.ephemeral()).min(most)
+    }
+
+    /// Whether the peaks of all jobs fit side by side. O(jobs).
+    pub(super) fn peaks_fit(&self) -> bool {
+        let peaks = self.accounts.values().map(|account| account.charged().max(account.comes_to()));
+        peaks.fold(0, u32::saturating_add) <= self.limit
     }
 
     /// Pages that the job's iterations use at this time or a little later, with the regions that are

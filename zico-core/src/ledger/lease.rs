@@ -290,7 +290,12 @@ impl Ledger {
             account.draining -= u32::from(backing.from == Origin::Own);
             account.leased[zone.index()] += 1;
             account.taken += u64::from(backing.from != Origin::Own);
-            account.pages[zone.index()].set(backing.page, |page| page.usage.begin(moment));
+            account.pages[zone.index()].set(backing.page, |page| {
+                page.usage.begin(moment);
+                if !backing.mapped {
+                    page.moves.note(moment);
+                }
+            });
         }
         if matches!(want.told, Told::Guessed { .. }) && zone == Zone::Persistent {
             account.first_wave.lease(want.growth().regions);

@@ -96,6 +96,8 @@ pub(crate) struct Rules {
     /// The size of a region, and of a page.
     pub(crate) page_bytes: u64,
     pub(crate) hand_over: HandOver,
+    /// Pages that are mapped anew again and again get regions of their own.
+    pub(crate) fewest_calls: bool,
     /// How long others wait for a job that is between iterations and does nothing.
     pub(crate) patience: Ticks,
 }
@@ -117,6 +119,7 @@ pub(crate) struct Ledger {
     has_paces: bool,
     policy: Box<dyn Policy>,
     hand_over: HandOver,
+    fewest_calls: bool,
     patience: Ticks,
     /// Scratch for the banker's test, and for what claims are made of.
     claims: Vec<Claim>,
@@ -172,6 +175,7 @@ impl Ledger {
             has_paces: false,
             policy,
             hand_over: rules.hand_over,
+            fewest_calls: rules.fewest_calls,
             patience: rules.patience,
             claims: Vec::new(),
             stakes: Vec::new(),

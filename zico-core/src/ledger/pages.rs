@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::types::tuning::MOVES_IN_A_ROW;
+
 /// A page of an arena's range.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Page {
@@ -13,6 +15,15 @@ pub(super) struct Page {
     /// Somebody is changing what is mapped there.
     pub(super) pinned: bool,
     pub(super) usage: Usage,
+    pub(super) moves: Moves,
+}
+
+/// In how many iterations in a row a page has been mapped anew.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moves {
+    /// The last of them.
+    iteration: u64,
+    in_a_row: u32,
 }
 
 /// The parts of an iteration in which a page is in use, a bit for each sixty-fourth of the job's
@@ -64,6 +75,22 @@ impl Usage {
             self.before = if self.iteration + 1 == moment.iteration { self.now } else { 0 };
             (self.now, self.iteration) = (0, moment.iteration);
         }
+    }
+}
+
+impl Moves {
+    /// The page is mapped anew.
+    pub(super) fn note(&mut self, moment: Moment) {
+        let before = core::mem::replace(&mut self.iteration, moment.iteration);
+        if before != moment.iteration {
+            let follows = before + 1 == moment.iteration;
+            self.in_a_row = if follows { self.in_a_row.saturating_add(1) } else { 1 };
+        }
+    }
+
+    /// Whether that was so in each of the last iterations, so that it is not by chance.
+    pub(super) fn at_each(self, moment: Moment) -> bool {
+        self.in_a_row >= MOVES_IN_A_ROW && self.iteration + 1 == moment.iteration
     }
 }
 

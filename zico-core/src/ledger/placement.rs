@@ -13,7 +13,9 @@
 //! ([`users`](super::users)).
 //!
 //! So memory is created for a job only when it uses all that it has: it never holds more than what
-//! it has leased at its peak, however far the device is behind.
+//! it has leased at its peak, however far the device is behind. Unless
+//! [few calls](crate::PoolConfig::fewest_calls) are what counts: then pages that are mapped anew in each
+//! iteration have regions of their own, if there are some to spare.
 //!
 //! Of the free ones those are taken that will not have to be changed again: pages that are never in
 //! use at the same time can share a region ([`Usage`](super::pages::Usage) tells), which is
@@ -24,10 +26,12 @@
 use alloc::vec::Vec;
 
 use super::Ledger;
+use super::account::Account;
 use super::region::{RegionTable, State};
 use crate::types::JobKey;
 use crate::types::tuning::{REGIONS_COMPARED, SORTS_OF_PAGES};
 use crate::types::want::Want;
+use crate::types::zone::Zone;
 
 /// One page of a grant.
 #[derive(Clone, Copy)]
@@ -124,12 +128,15 @@ impl Ledger {
         if missing.is_empty() {
             return 0;
         }
+        if self.fewest_calls {
+            self.choose_for_good(job, want.zone, &mut missing, backings, chosen);
+        }
         missing.sort_unstable_by_key(|&(page, parts)| (parts, page));
         self.choose_free((job, user), &mut missing, backings, chosen, |regions| {
             regions.idle_of(job)
         });
         self.choose_own_draining(job, &mut missing, backings, chosen);
-        self.choose_absent(&mut missing, backings, chosen);
+        self.choose_absent(usize::MAX, &mut missing, backings, chosen);
         self.choose_free((job, user), &mut missing, backings, chosen, |all| {
             all.idle_of_others(job)
         });
@@ -273,14 +280,54 @@ impl Ledger {
         let _ = account.pending.iter().rev().any(|&region| take(region, open).1);
     }
 
-    /// Gives the missing pages regions that have no memory yet: those are all the same.
-    fn choose_absent(
+    /// Gives pages that are mapped anew in each iteration regions of their own, as far as there are some
+    /// [to spare](Self::to_spare).
+    fn choose_for_good(
         &self,
+        job: JobKey,
+        zone: Zone,
         missing: &mut Vec<Missing>,
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) {
-        let absent = self.regions.absent().take(missing.len());
+        let Some(account) = self.accounts.get(&job) else { return };
+        let (pages, moment) = (&account.pages[zone.index()], account.moment());
+        let moves = |&(page, _): &Missing| pages.page(page).moves.at_each(moment);
+        let mut moving: Vec<Missing> = missing.iter().copied().filter(moves).collect();
+        if !moving.is_empty() {
+            missing.retain(|page| !moves(page));
+            self.choose_absent(self.to_spare(job), &mut moving, backings, chosen);
+            missing.append(&mut moving);
+        }
+    }
+
+    /// How many regions without memory a job may have though it has others that could be mapped
+    /// anew: none that other jobs come to need for more than they have, and none while anybody waits
+    /// or unless the peaks of all jobs fit side by side. O(jobs).
+    fn to_spare(&self, job: JobKey) -> usize {
+        if self.has_waiting() || !self.peaks_fit() {
+            return 0;
+        }
+        let comes_to_need = |(&other, account): (&JobKey, &Account)| {
+            let has =
+                (account.charged() as usize).saturating_add(self.regions.idle_count_of(other));
+            (account.comes_to() as usize).saturating_sub(has)
+        };
+        let others = self.accounts.iter().filter(|&(&other, _)| other != job);
+        let needed = others.map(comes_to_need).fold(0, usize::saturating_add);
+        self.regions.absent_count().saturating_sub(needed)
+    }
+
+    /// Gives the missing pages regions that have no memory yet, no more than so many: those are all
+    /// the same.
+    fn choose_absent(
+        &self,
+        most: usize,
+        missing: &mut Vec<Missing>,
+        backings: &mut Vec<Backing>,
+        chosen: &mut Chosen,
+    ) {
+        let absent = self.regions.absent().take(missing.len().min(most));
         let got = missing.iter().zip(absent).fold(0, |got, (&(page, _), region)| {
             chosen.add(backings, Backing::anew(page, region, Origin::Nobody));
             got + 1

@@ -18,6 +18,7 @@ pub struct PoolConfig {
     most_regions: u64,
     policy: Box<dyn Policy>,
     hand_over: HandOver,
+    fewest_calls: bool,
     patience: Ticks,
     host_spare: Bytes,
 }
@@ -33,6 +34,7 @@ impl PoolConfig {
             most_regions: MOST_REGIONS_UNTOLD,
             policy: Box::new(TimeShift::default()),
             hand_over: HandOver::Fenced,
+            fewest_calls: false,
             patience: PATIENCE,
             host_spare: Bytes::ZERO,
         }
@@ -65,6 +67,21 @@ impl PoolConfig {
     #[must_use]
     pub fn hand_over(mut self, hand_over: HandOver) -> Self {
         self.hand_over = hand_over;
+        self
+    }
+
+    /// Fewer calls of the device rather than least memory: pages that a job has mapped anew in each of
+    /// its iterations get regions of their own, as long as the peaks of all jobs fit side by side and
+    /// nobody waits. No unless told otherwise: then memory is created for a job only when it uses all
+    /// that it has.
+    ///
+    /// So it is with blocks of which there are two for a time: an iteration's result, say, that is
+    /// kept until there is the next one. What is between them alternates too. A page costs some 60 us
+    /// on a GPU, whatever its size: a gpt2 with 1.6 GiB of logits takes 190 ms an iteration, and 183 so,
+    /// with 10% more memory. That is within the budget, and others get it when they need it.
+    #[must_use]
+    pub fn fewest_calls(mut self, fewest: bool) -> Self {
+        self.fewest_calls = fewest;
         self
     }
 
@@ -120,8 +137,8 @@ impl PoolConfig {
         let region = self.region_for(caps.granularity);
         check_region(region, caps)?;
         let count = regions_of(self.budget, region, caps.capacity).map_err(PoolError::Budget)?;
-        let Self { policy, hand_over, patience, .. } = self;
-        let rules = Rules { page_bytes: region.value(), hand_over, patience };
+        let Self { policy, hand_over, fewest_calls, patience, .. } = self;
+        let rules = Rules { page_bytes: region.value(), hand_over, fewest_calls, patience };
         Ok((region, Ledger::new(count, policy, &rules)))
     }
 

@@ -74,6 +74,9 @@ pub struct ReplayConfig {
     pub policy: PolicyKind,
     /// How memory passes from one job to another.
     pub hand_over: HandOver,
+    /// Fewer calls of the device rather than least memory
+    /// ([`PoolConfig::fewest_calls`](zico_core::PoolConfig::fewest_calls)).
+    pub fewest_calls: bool,
     /// How many iterations each job does at least.
     pub iterations: u64,
     /// The jobs' configurations, in the order of the traces. A job without one gets the default.
@@ -125,6 +128,7 @@ impl ReplayConfig {
             region: None,
             policy: PolicyKind::default(),
             hand_over: HandOver::default(),
+            fewest_calls: false,
             iterations: 20,
             jobs: Vec::new(),
             detect: false,

@@ -29,7 +29,9 @@ impl Pools {
         config: &ReplayConfig,
     ) -> Result<Self, PoolError<MockError>> {
         let settings = |policy| {
-            let mut pool = PoolConfig::new(config.budget).hand_over(config.hand_over);
+            let mut pool = PoolConfig::new(config.budget)
+                .hand_over(config.hand_over)
+                .fewest_calls(config.fewest_calls);
             if let Some(region) = config.region {
                 pool = pool.region_size(region);
             }

@@ -196,6 +196,12 @@ impl RegionTable {
         core::iter::once(&self.idle[home]).chain(nobodys).flat_map(|idle| idle.regions.from(0))
     }
 
+    /// How many free regions have memory that the job had last.
+    pub(in crate::ledger) fn idle_count_of(&self, job: JobKey) -> usize {
+        let home = self.home_of(job);
+        if home == 0 { 0 } else { self.idle[home].regions.len() }
+    }
+
     /// Free regions that have memory and that other jobs had last. They begin with another one's
     /// for each job, so that they do not all take from the same.
     pub(in crate::ledger) fn idle_of_others(
@@ -211,6 +217,11 @@ impl RegionTable {
     /// Free regions without memory.
     pub(in crate::ledger) fn absent(&self) -> impl Iterator<Item = usize> + '_ {
         self.absent.from(0)
+    }
+
+    /// How many these are.
+    pub(in crate::ledger) fn absent_count(&self) -> usize {
+        self.absent.len()
     }
 
     /// How many there are, closed ones included.

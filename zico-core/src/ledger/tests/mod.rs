@@ -29,6 +29,7 @@ mod iterations;
 mod lagging;
 mod learned;
 mod leases;
+mod moving;
 mod pace;
 mod quota;
 mod refusals;
@@ -86,7 +87,7 @@ impl Books {
 
     fn under(regions: u32, policy: impl Policy + 'static, hand_over: HandOver) -> Self {
         let patience = Ticks::new(1000);
-        let rules = Rules { page_bytes: PAGE.value(), hand_over, patience };
+        let rules = Rules { page_bytes: PAGE.value(), hand_over, fewest_calls: false, patience };
         let ledger = Ledger::new(regions, Box::new(policy), &rules);
         Self { ledger, pulses: Vec::new(), now: Ticks::ZERO }
     }
