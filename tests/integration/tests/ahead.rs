@@ -1,5 +1,5 @@
-//! What is leased before it is asked for, and what is told later than it could be, while the process
-//! hears that others wait.
+//! What is leased before it is asked for, and what is told later than it could be, while the
+//! process hears that others wait.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -122,8 +122,9 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
     assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
 }
 
-/// What a running job gives back while nobody waits is told with its next question, or when there is
-/// much of it; who comes to wait has it as soon as the process hears of that, and from then on at once.
+/// What a running job gives back while nobody waits is told with its next question, or when there
+/// is much of it; who comes to wait has it as soon as the process hears of that, and from then on
+/// at once.
 #[test]
 fn what_nobody_waits_for_is_told_together() {
     let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
@@ -162,7 +163,8 @@ fn what_nobody_waits_for_is_told_together() {
     assert_eq!((device.violations(), broker.violations()), (Vec::new(), Vec::new()));
 }
 
-/// A job that frees for long and asks nothing: the broker is not left behind by more than some messages.
+/// A job that frees for long and asks nothing: the broker is not left behind by more than some
+/// messages.
 #[test]
 fn much_that_nobody_waits_for_is_told_all_the_same() {
     let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();

@@ -70,9 +70,9 @@ fn jobs_that_have_settled_need_no_more_memory_calls() {
     }
 }
 
-/// D53: of gpt2's logits there are two for a time, and what is made between them lies where one of them
-/// was, by turns. Where few calls are what counts, it has memory of its own once that has shown; not more
-/// than there is to spare, nor where another job's peak needs it.
+/// D53: of gpt2's logits there are two for a time, and what is made between them lies where one of
+/// them was, by turns. Where few calls are what counts, it has memory of its own once that has
+/// shown, and not more than there is to spare.
 #[test]
 fn what_is_mapped_anew_in_each_iteration_gets_memory_of_its_own() {
     let trace = recorded_on_a_gpu();

@@ -13,8 +13,8 @@
 //! ([`users`](super::users)).
 //!
 //! So memory is created for a job only when it uses all that it has: it never holds more than what
-//! it has leased at its peak, however far the device is behind. Unless
-//! [few calls](crate::PoolConfig::fewest_calls) are what counts: then pages that are mapped anew in each
+//! it has leased at its peak, however far the device is behind. Unless few calls are what counts
+//! ([`fewest_calls`](crate::PoolConfig::fewest_calls)): then pages that are mapped anew in each
 //! iteration have regions of their own, if there are some to spare.
 //!
 //! Of the free ones those are taken that will not have to be changed again: pages that are never in
@@ -280,8 +280,8 @@ impl Ledger {
         let _ = account.pending.iter().rev().any(|&region| take(region, open).1);
     }
 
-    /// Gives pages that are mapped anew in each iteration regions of their own, as far as there are some
-    /// [to spare](Self::to_spare).
+    /// Gives pages that are mapped anew in each iteration regions of their own, as far as there are
+    /// some [to spare](Self::to_spare).
     fn choose_for_good(
         &self,
         job: JobKey,
@@ -302,8 +302,8 @@ impl Ledger {
     }
 
     /// How many regions without memory a job may have though it has others that could be mapped
-    /// anew: none that other jobs come to need for more than they have, and none while anybody waits
-    /// or unless the peaks of all jobs fit side by side. O(jobs).
+    /// anew: none that other jobs come to need for more than they have, and none while anybody
+    /// waits or unless the peaks of all jobs fit side by side. O(jobs).
     fn to_spare(&self, job: JobKey) -> usize {
         if self.has_waiting() || !self.peaks_fit() {
             return 0;

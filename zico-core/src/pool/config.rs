@@ -70,15 +70,16 @@ impl PoolConfig {
         self
     }
 
-    /// Fewer calls of the device rather than least memory: pages that a job has mapped anew in each of
-    /// its iterations get regions of their own, as long as the peaks of all jobs fit side by side and
-    /// nobody waits. No unless told otherwise: then memory is created for a job only when it uses all
-    /// that it has.
+    /// Fewer calls of the device rather than least memory: pages that a job has mapped anew in each
+    /// of its iterations get regions of their own, as long as the peaks of all jobs fit side by
+    /// side and nobody waits. No unless told otherwise: then memory is created for a job only when
+    /// it uses all that it has.
     ///
     /// So it is with blocks of which there are two for a time: an iteration's result, say, that is
-    /// kept until there is the next one. What is between them alternates too. A page costs some 60 us
-    /// on a GPU, whatever its size: a gpt2 with 1.6 GiB of logits takes 190 ms an iteration, and 183 so,
-    /// with 10% more memory. That is within the budget, and others get it when they need it.
+    /// kept until there is the next one. What is between them alternates too. A page costs some 60
+    /// us on a GPU, whatever its size: a gpt2 with 1.6 GiB of logits takes 190 ms an iteration, and
+    /// 183 so, with 10% more memory. That is within the budget, and others get it when they need
+    /// it.
     #[must_use]
     pub fn fewest_calls(mut self, fewest: bool) -> Self {
         self.fewest_calls = fewest;
@@ -112,9 +113,9 @@ impl PoolConfig {
     }
 
     /// The size of a region on a device of this granularity: as given, else about a 2048th of the
-    /// budget, but not less than the granularity and not more than 8 MiB: 2 MiB from 4 GiB on, 4 MiB
-    /// from 8, 8 MiB from 16. More above 1 TiB, about a 131,072nd, and where there may be no more than
-    /// so [many](Self::most_regions) regions.
+    /// budget, but not less than the granularity and not more than 8 MiB: 2 MiB from 4 GiB on, 4
+    /// MiB from 8, 8 MiB from 16. More above 1 TiB, about a 131,072nd, and where there may be no
+    /// more than so [many](Self::most_regions) regions.
     #[must_use]
     pub fn region_for(&self, granularity: Bytes) -> Bytes {
         let power = |bytes: u64| Bytes::new(1 << bytes.max(1).ilog2());

@@ -58,14 +58,14 @@ pub(crate) const COPIED_AT_A_TIME: Bytes = Bytes::mib(16);
 pub(crate) const BATCH_BYTES: u64 = 8 << 20;
 /// Entries of such a batch, so that one of regions that come and go stays small. Chosen.
 pub(crate) const BATCH_REGIONS: usize = 64;
-/// Iterations in a row in which a page has been mapped anew: then it gets a region of its own, if there
-/// is one to spare. More is more calls of the device, fewer is more memory for pages that come to rest
-/// by themselves. Chosen: resnet50 on a GPU maps 350, 100, 40, 20, 7 and 3 anew after a plan, and then none;
-/// gpt2, of whose logits there are two for a time, 173 in each.
+/// Iterations in a row in which a page has been mapped anew: then it gets a region of its own, if
+/// there is one to spare. More is more calls of the device, fewer is more memory for pages that
+/// come to rest by themselves. Chosen: resnet50 on a GPU maps 350, 100, 40, 20, 7 and 3 anew after
+/// a plan, and then none; gpt2, of whose logits there are two for a time, 173 in each.
 pub(crate) const MOVES_IN_A_ROW: u32 = 4;
-/// Messages to a broker that nobody waits for, which go together. More is fewer of its wakes, less is
-/// books that are less far behind. Chosen: an iteration of gpt2 with 800 messages is told in some 100
-/// packets, most of them with questions.
+/// Messages to a broker that nobody waits for, which go together. More is fewer of its wakes, less
+/// is books that are less far behind. Chosen: an iteration of gpt2 with 800 messages is told in
+/// some 100 packets, most of them with questions.
 pub(crate) const TOLD_AT_ONCE: u32 = 32;
 /// Free regions that are compared for a lease, beside as many as it has pages. More finds one that
 /// is mapped there or used at like times more often, and takes longer. Chosen.
