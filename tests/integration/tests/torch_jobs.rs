@@ -29,6 +29,12 @@ fn lstm() -> Trace {
     Trace::read(include_bytes!("../traces/lstm.ztrace").as_slice()).unwrap()
 }
 
+/// A network of convolutions that is tried on other pictures, three times as many at once, after
+/// each sixth step.
+fn validating() -> Trace {
+    Trace::read(include_bytes!("../traces/validating.ztrace").as_slice()).unwrap()
+}
+
 /// A network of convolutions whose pictures become larger.
 fn resizing() -> Trace {
     Trace::read(include_bytes!("../traces/resizing.ztrace").as_slice()).unwrap()
@@ -96,4 +102,12 @@ fn what_lies_otherwise_after_another_iteration_has_room() {
 #[test]
 fn who_has_just_begun_waits_for_one_of_which_nothing_is_known() {
     shares(&[lstm(), resizing()], 172, 20);
+}
+
+/// D55: the second iteration of one, of which nothing is known, and the first of a new kind of the
+/// other need more than there is; one at a time each of them has enough.
+#[test]
+fn nothing_of_a_new_kind_begins_beside_a_second_iteration() {
+    let shares = shares(&[lstm(), validating()], 192, 20);
+    assert!(shares.iter().sum::<f64>() > 1.2, "{shares:?}");
 }

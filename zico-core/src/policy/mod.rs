@@ -12,7 +12,9 @@
 //! | [`TickTock`] | while all others are in their backward pass | Zico's artifact |
 //!
 //! An iteration of which nothing is known yet, neither from an earlier one nor from what the job
-//! has [declared](crate::JobConfig::declare), runs alone where a policy looks at profiles.
+//! has [declared](crate::JobConfig::declare), runs alone where a policy looks at profiles. While
+//! lifetimes are learned, nothing starts beside the second and the third either: their tenants have
+//! no profile.
 
 mod tick_tock;
 mod time_shift;
@@ -33,7 +35,8 @@ use crate::types::units::{Progress, Regions, Ticks};
 /// One job, as a policy sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {
-    /// What its iterations take; none if neither an iteration nor the job itself has told.
+    /// What its iterations take; none if neither an iteration nor the job itself has told, and while
+    /// one of the first three runs and lifetimes are learned.
     pub profile: Option<Arc<Profile>>,
     /// What it does now.
     pub activity: Activity,

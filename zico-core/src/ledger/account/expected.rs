@@ -1,6 +1,9 @@
 //! What is expected of a job, from its predictor and from what it holds.
 
 use super::Account;
+use crate::learn::profile::Profile;
+use crate::types::sync::Arc;
+use crate::types::tuning::LEARNING;
 
 impl Account {
     /// What persists, but for what was an iteration's own before: how long that lives has been
@@ -22,6 +25,15 @@ impl Account {
     /// What its next iteration takes for sure, what persists included, if that is known.
     pub(in crate::ledger) fn surely(&self) -> Option<u32> {
         self.predictor.surely(self.settled())
+    }
+
+    /// What its iterations take, for a policy. Nothing while one of the first runs and lifetimes are
+    /// being learned: so nothing starts beside it that goes by profiles. What it takes nobody knows,
+    /// and what starts may turn out to be of a new kind itself: then each of them needs all.
+    pub(in crate::ledger) fn profile_to_go_by(&self) -> Option<&Arc<Profile>> {
+        let is_among_first = self.is_running() && self.iterations < LEARNING;
+        let tells_little = is_among_first && self.predictor.is_learning();
+        self.predictor.profile().filter(|_| !tells_little)
     }
 
     /// The most regions that the running iteration may still come to hold, beside the persistent

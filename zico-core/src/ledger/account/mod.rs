@@ -217,7 +217,7 @@ impl Account {
     /// The job as a policy sees it.
     pub(super) fn tenant(&self) -> Tenant {
         Tenant {
-            profile: self.predictor.profile().cloned(),
+            profile: self.profile_to_go_by().cloned(),
             activity: self.activity(),
             progress: self.progress(),
             persistent: Regions::new(self.persistent()),

@@ -301,3 +301,28 @@ fn who_turns_out_to_be_known_is_so_only_where_it_can_finish() {
     lease(&mut books, other, Zone::Iteration, &[9, 10, 11, 12]);
     assert!(is_denied(&mut books, one, Zone::Iteration, &[2, 3]), "it waits for that one");
 }
+
+/// D55: nobody knows what the second iteration takes, and the one that starts beside it may be the
+/// first of another kind: its profile is of those before.
+#[test]
+fn nothing_starts_beside_the_first_iterations_of_which_little_is_known() {
+    let mut books = Books::shifting(32);
+    let (one, two) = (books.join("a"), books.join("b"));
+    (0..4).for_each(|_| books.iterate(two, 4));
+    let began_beside = |books: &mut Books| {
+        books.start(one);
+        lease(books, one, Zone::Iteration, &[0, 1, 2, 3]);
+        let begun = books.begin(two);
+        books.give_for_good(one, Zone::Iteration, &[0, 1, 2, 3]);
+        books.end(one);
+        if begun != Ok(Begin::Started) {
+            books.start(two);
+        }
+        books.lease(two, Zone::Iteration, &[0, 1, 2, 3]);
+        books.give_for_good(two, Zone::Iteration, &[0, 1, 2, 3]);
+        books.end(two);
+        begun == Ok(Begin::Started)
+    };
+    let began = [(); 5].map(|()| began_beside(&mut books));
+    assert_eq!(began, [false, false, false, true, true]);
+}
