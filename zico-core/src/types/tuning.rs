@@ -187,7 +187,8 @@ pub(crate) const NOTED_STEPS: usize = 64 * PROFILE_STEPS;
 pub(crate) const RECENT: usize = 8;
 /// Regions: the margin of a claim is never less, whatever the iterations have shown. Chosen.
 pub(crate) const LEAST_MARGIN: u32 = 1;
-/// Iterations: until so many have ended ... Chosen.
+/// Iterations: until so many have ended, nothing starts beside one while lifetimes are learned,
+/// and ... More is fewer that run side by side, less is more that need all at once. Chosen.
 pub(crate) const LEARNING: u64 = 3;
 /// ... the margin is at least this part of the promise. Chosen.
 pub(crate) const LEARNING_PART: u32 = 64;
