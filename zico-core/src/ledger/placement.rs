@@ -327,11 +327,13 @@ impl Ledger {
         backings: &mut Vec<Backing>,
         chosen: &mut Chosen,
     ) {
-        let absent = self.regions.absent().take(missing.len().min(most));
-        let got = missing.iter().zip(absent).fold(0, |got, (&(page, _), region)| {
+        let mut absent = self.regions.absent();
+        let mut taken = 0;
+        for &(page, _) in missing.iter().take(most) {
+            let Some(region) = absent.find(|&region| !chosen.has(region)) else { break };
             chosen.add(backings, Backing::anew(page, region, Origin::Nobody));
-            got + 1
-        });
-        missing.drain(..got);
+            taken += 1;
+        }
+        missing.drain(..taken);
     }
 }

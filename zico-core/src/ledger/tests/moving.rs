@@ -72,3 +72,20 @@ fn nothing_is_to_spare_where_peaks_do_not_fit_side_by_side() {
     (0..4).for_each(|_| books.iterate(other, 7));
     assert_eq!(alternate(&mut books, job, 12), 2);
 }
+
+/// One lease of pages that move and of others, for which memory is created too.
+#[test]
+fn no_two_pages_of_a_lease_get_the_same_region() {
+    let mut books = with_few_calls(12);
+    let job = books.join("a");
+    alternate(&mut books, job, 5);
+    books.start(job);
+    books.lease(job, ARENA, &[2, 3]);
+    let order = books.ask(job, ARENA, &[4, 5, 6, 7, 8]).ok().unwrap();
+    let mut regions: Vec<usize> = order.map.iter().map(|&(_, region)| region).collect();
+    regions.sort_unstable();
+    regions.dedup();
+    assert_eq!((order.map.len(), regions.len()), (5, 5));
+    books.settle(job, ARENA, &order);
+    assert_eq!((books.state().1, books.ledger.created()), (9, 9));
+}
