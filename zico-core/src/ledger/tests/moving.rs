@@ -1,5 +1,7 @@
 //! Pages that are mapped anew in each iteration.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::ledger::retire::Excess;
 
@@ -73,19 +75,32 @@ fn nothing_is_to_spare_where_peaks_do_not_fit_side_by_side() {
     assert_eq!(alternate(&mut books, job, 12), 2);
 }
 
-/// One lease of pages that move and of others, for which memory is created too.
-#[test]
-fn no_two_pages_of_a_lease_get_the_same_region() {
-    let mut books = with_few_calls(12);
-    let job = books.join("a");
-    alternate(&mut books, job, 5);
-    books.start(job);
-    books.lease(job, ARENA, &[2, 3]);
-    let order = books.ask(job, ARENA, &[4, 5, 6, 7, 8]).ok().unwrap();
-    let mut regions: Vec<usize> = order.map.iter().map(|&(_, region)| region).collect();
-    regions.sort_unstable();
-    regions.dedup();
-    assert_eq!((order.map.len(), regions.len()), (5, 5));
-    books.settle(job, ARENA, &order);
-    assert_eq!((books.state().1, books.ledger.created()), (9, 9));
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One lease of pages that move and of others, for which memory is created too, with as much to
+    /// spare as there is.
+    #[test]
+    fn each_page_of_a_lease_has_a_region_of_its_own(
+        regions in 6..14_u32,
+        iterations in 1..9_u64,
+        others in 0..6_u64,
+    ) {
+        let mut books = with_few_calls(regions);
+        let job = books.join("a");
+        alternate(&mut books, job, iterations);
+        books.start(job);
+        let [made, kept] = if iterations % 2 == 0 { [[0, 1], [2, 3]] } else { [[2, 3], [0, 1]] };
+        books.lease(job, ARENA, &made);
+        let pages: Vec<u64> = (4..6 + others).collect();
+        if let Ok(order) = books.ask(job, ARENA, &pages) {
+            books.settle(job, ARENA, &order);
+            for page in pages.iter().chain(&made).chain(&kept) {
+                let place = Place { job, zone: ARENA, page: *page };
+                prop_assert!(books.ledger.is_leased(place), "{page}");
+            }
+        } else {
+            prop_assert!(u64::from(regions) < 6 + others);
+        }
+    }
 }
