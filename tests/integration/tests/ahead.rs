@@ -75,15 +75,21 @@ impl Tenant {
     }
 }
 
+/// A broker of so many regions that lets everybody start.
+fn under(regions: u64) -> (MockDevice, MockBroker) {
+    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
+    let budget = Bytes::new(regions * REGION.value());
+    let pool = PoolConfig::new(budget).region_size(REGION).policy(Box::new(AlwaysStart));
+    let broker = MockBroker::new(device.clone(), pool).unwrap();
+    (device, broker)
+}
+
 /// A block needs pages of which some have been leased ahead. While the broker is asked for the
 /// others, the process hears that somebody waits, and gives back what it has been leased ahead: not
 /// what it asks with.
 #[test]
 fn what_is_asked_for_is_not_given_back_meanwhile() {
-    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
-    let budget = Bytes::new(REGIONS * REGION.value());
-    let pool = PoolConfig::new(budget).region_size(REGION).policy(Box::new(AlwaysStart));
-    let broker = MockBroker::new(device.clone(), pool).unwrap();
+    let (device, broker) = under(REGIONS);
     let mut one = Tenant::new(&device, &broker, "a");
     let mut two = Tenant::new(&device, &broker, "b");
     let mut fewest = u64::MAX;
@@ -127,10 +133,7 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
 /// at once.
 #[test]
 fn what_nobody_waits_for_is_told_together() {
-    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
-    let budget = Bytes::new(REGIONS * REGION.value());
-    let pool = PoolConfig::new(budget).region_size(REGION).policy(Box::new(AlwaysStart));
-    let broker = MockBroker::new(device.clone(), pool).unwrap();
+    let (device, broker) = under(REGIONS);
     let mut one = Tenant::new(&device, &broker, "a");
     let mut two = Tenant::new(&device, &broker, "b");
     for (tenant, regions) in [(&mut one, 30), (&mut two, 20)] {
@@ -167,10 +170,7 @@ fn what_nobody_waits_for_is_told_together() {
 /// messages.
 #[test]
 fn much_that_nobody_waits_for_is_told_all_the_same() {
-    let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
-    let budget = Bytes::new(400 * REGION.value());
-    let broker =
-        MockBroker::new(device.clone(), PoolConfig::new(budget).region_size(REGION)).unwrap();
+    let (device, broker) = under(400);
     let mut one = Tenant::new(&device, &broker, "a");
     one.begin();
     (0..300).for_each(|_| assert!(one.alloc(1)));

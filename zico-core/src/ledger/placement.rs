@@ -78,6 +78,7 @@ impl Chosen {
     }
 
     fn add(&mut self, backings: &mut Vec<Backing>, backing: Backing) {
+        debug_assert!(!self.has(backing.region), "a region is chosen once");
         let word = backing.region / 64;
         if word >= self.0.len() {
             self.0.resize(word + 1, 0);

@@ -78,8 +78,8 @@ impl PoolConfig {
     /// So it is with blocks of which there are two for a time: an iteration's result, say, that is
     /// kept until there is the next one. What is between them alternates too. A page costs some 60
     /// us on a GPU, whatever its size: a gpt2 with 1.6 GiB of logits takes 190 ms an iteration, and
-    /// 183 so, with 10% more memory. That is within the budget, and others get it when they need
-    /// it.
+    /// 183 where nothing is mapped anew, with 12% more memory. That is within the budget, and
+    /// others get it when they need it.
     #[must_use]
     pub fn fewest_calls(mut self, fewest: bool) -> Self {
         self.fewest_calls = fewest;

@@ -63,9 +63,9 @@ pub(crate) const BATCH_REGIONS: usize = 64;
 /// come to rest by themselves. Chosen: resnet50 on a GPU maps 350, 100, 40, 20, 7 and 3 anew after
 /// a plan, and then none; gpt2, of whose logits there are two for a time, 173 in each.
 pub(crate) const MOVES_IN_A_ROW: u32 = 4;
-/// Messages to a broker that nobody waits for, which go together. More is fewer of its wakes, less
-/// is books that are less far behind. Chosen: an iteration of gpt2 with 800 messages is told in
-/// some 100 packets, most of them with questions.
+/// Fences and completions, each told to a broker, that go together where nobody waits for them.
+/// More is fewer of its wakes, less is books that are less far behind. Chosen: an iteration of gpt2
+/// with 800 messages is told in some 100 packets, most of them with questions.
 pub(crate) const TOLD_AT_ONCE: u32 = 32;
 /// Free regions that are compared for a lease, beside as many as it has pages. More finds one that
 /// is mapped there or used at like times more often, and takes longer. Chosen.

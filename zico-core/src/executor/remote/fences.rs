@@ -81,10 +81,10 @@ impl<D: Device> Remote<D> {
                 self.tell(job, Request::Fence(seat.batch));
             }
             (seat.given, seat.is_owed) = (0, false);
-            Some((seat.batch, seat.is_running))
+            Some(seat.batch)
         });
-        let (batch, is_running) = closed.flatten()?;
-        self.flush_for(is_running);
+        let batch = closed.flatten()?;
+        self.flush_for(job);
         Some(batch)
     }
 
@@ -95,12 +95,9 @@ impl<D: Device> Remote<D> {
 
     /// The device has completed a batch and all before it. That is the last of it, always.
     pub(in crate::executor) fn completed(&self, job: JobKey, batch: u64) -> Option<bool> {
-        let is_running = self.change(job, |seat| {
-            seat.draining.retain(|&(of, _, _)| of > batch);
-            seat.is_running
-        });
+        self.change(job, |seat| seat.draining.retain(|&(of, _, _)| of > batch));
         self.tell(job, Request::Completed(batch));
-        self.flush_for(is_running == Some(true));
+        self.flush_for(job);
         Some(true)
     }
 

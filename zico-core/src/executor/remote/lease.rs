@@ -111,7 +111,7 @@ impl<D: Device> Remote<D> {
         }
         let [unmapped, mapped] = [done.unmapped, done.mapped].map(number);
         self.tell(job, Request::Settle { unmapped, mapped });
-        self.flush_for(self.is_running(job));
+        self.flush_for(job);
         true
     }
 

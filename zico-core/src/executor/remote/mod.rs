@@ -40,7 +40,7 @@ pub(crate) struct Remote<D: Device> {
     is_releasing: AtomicU32,
     /// Not zero while somebody waits, in whatever process.
     pressure: AtomicU32,
-    /// How many messages have been told that may wait, since any was sent.
+    /// How often something has been told that may wait, since what was told went.
     unsent: AtomicU32,
     /// Jobs that are to give way.
     called: Mutex<BTreeSet<JobKey>>,
@@ -103,15 +103,16 @@ impl<D: Device> Remote<D> {
         self.link.flush();
     }
 
-    /// The same of what a job has told. While it runs an iteration and nobody waits, that goes with the
-    /// next question, or with more of its kind: each message that goes by itself wakes the broker.
+    /// The same of what has been told of a job. While that runs an iteration and nobody waits, it
+    /// goes with the next question, or with more of its kind: each message that goes by itself
+    /// wakes the broker.
     ///
     /// Whoever comes to wait has it soon. This looks after it has been queued, and the notice that
     /// somebody waits sends what is queued.
-    fn flush_for(&self, is_running: bool) {
+    fn flush_for(&self, job: JobKey) {
         let unsent = self.unsent.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let is_waited_for = self.pressure.load(Ordering::Relaxed) != 0;
-        if !is_running || is_waited_for || unsent >= TOLD_AT_ONCE {
+        if !self.is_running(job) || is_waited_for || unsent >= TOLD_AT_ONCE {
             self.flush();
         }
     }
