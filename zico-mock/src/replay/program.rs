@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use zico_core::Ticks;
+use zico_core::{Lifetime, Ticks};
 
 use crate::trace::{Block, BlockId, Step, Trace};
 
@@ -26,7 +26,8 @@ pub enum Op {
 /// What the last iteration leaves behind stands for what the second one expects, as far as the
 /// sizes are the same: a loss that is replaced in each iteration stays so. Where they are not, the
 /// last one frees what it leaves, and allocates what is expected. So a block may have another name
-/// than in the trace once iterations are played again: two that are alive never have the same.
+/// than in the trace once iterations are played again: two that are alive never have the same. What
+/// persists is there, and is not made again.
 #[derive(Clone, Debug)]
 pub struct Program<'t> {
     trace: &'t Trace,
@@ -35,6 +36,8 @@ pub struct Program<'t> {
     /// Where in the current list of steps.
     at: usize,
     begun: bool,
+    /// All iterations have been played.
+    again: bool,
     /// From the end of the last iteration to the start of the one that is played next.
     seam: Seam,
     names: Names,
@@ -48,7 +51,7 @@ impl<'t> Program<'t> {
     pub fn new(trace: &'t Trace) -> Self {
         let work = trace.stats().iterations.iter().map(|iteration| iteration.work).collect();
         let (seam, names) = (Seam::new(trace), Names::default());
-        Self { trace, iteration: None, at: 0, begun: false, seam, names, work }
+        Self { trace, iteration: None, at: 0, begun: false, again: false, seam, names, work }
     }
 
     /// What comes next: there is always something.
@@ -66,15 +69,24 @@ impl<'t> Program<'t> {
             self.begun = true;
             return Op::Begin { work: self.work[iteration] };
         }
-        let steps = self.trace.iterations()[iteration].steps();
-        let last = iteration + 1 == self.trace.iterations().len();
-        let seam: &[Step] = if last { &self.seam.steps } else { &[] };
-        let step = steps.get(self.at).or_else(|| seam.get(self.at - steps.len())).copied();
-        self.at += 1;
-        match step {
+        match self.step(iteration) {
             Some(step) => Op::Step(self.names.of(self.trace, step)),
             None => self.end(iteration),
         }
+    }
+
+    /// The next step of an iteration that is not to be left out, or of what follows the last one.
+    fn step(&mut self, iteration: usize) -> Option<Step> {
+        let steps = self.trace.iterations()[iteration].steps();
+        let last = iteration + 1 == self.trace.iterations().len();
+        let seam: &[Step] = if last { &self.seam.steps } else { &[] };
+        let is_there = |step: &Step| {
+            self.again && matches!(step, Step::Alloc { lifetime: Lifetime::Persistent, .. })
+        };
+        let mut left = steps.iter().chain(seam).skip(self.at).enumerate();
+        let (skipped, &step) = left.find(|(_, step)| !is_there(step))?;
+        self.at += skipped + 1;
+        Some(step)
     }
 
     fn end(&mut self, iteration: usize) -> Op {
@@ -82,6 +94,7 @@ impl<'t> Program<'t> {
             iteration + 1
         } else {
             self.names.pass(&self.seam.heirs);
+            self.again = true;
             repeat_from(self.trace)
         };
         (self.iteration, self.at, self.begun) = (Some(next), 0, false);
@@ -175,7 +188,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use zico_core::{Bytes, Lifetime};
+    use zico_core::Bytes;
 
     use super::*;
     use crate::trace::Iteration;
@@ -244,6 +257,23 @@ mod tests {
         let other = trace(vec![], vec![first, second]);
         // Block 2 stands for block 0, block 1 is there all along, and block 3 makes room.
         assert_eq!(played(&other, 4)[1..], vec![vec![-1, 1, 7, -7]; 3]);
+    }
+
+    #[test]
+    fn what_persists_is_made_once() {
+        // The optimizer's state is there from its first step on, which is in the third iteration.
+        let state = Step::Alloc {
+            block: BlockId::new(3),
+            bytes: Bytes::new(9),
+            lifetime: Lifetime::Persistent,
+        };
+        let first = vec![alloc(0, 5), free(0)];
+        let second = vec![alloc(1, 5), free(1)];
+        let third = vec![alloc(2, 5), state, free(2)];
+        let late = trace(vec![], vec![first, second, third]);
+        let [plain, made] = [vec![5, -5], vec![5, 9, -5]];
+        let rest = vec![plain.clone(); 4];
+        assert_eq!(played(&late, 7), [vec![plain.clone(), plain, made], rest].concat());
     }
 
     #[test]

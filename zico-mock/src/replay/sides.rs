@@ -39,6 +39,13 @@ impl Sides {
         Ok(())
     }
 
+    /// The job's `own` stream goes on after all that the others have been given. Claims end there
+    /// then, and may begin there again.
+    pub(super) fn rejoin(&mut self, device: &MockDevice, own: MockStream) -> Result<(), MockError> {
+        self.users.clear();
+        self.streams.values().try_for_each(|&side| device.order_after(own, &device.record(side)?))
+    }
+
     /// The job's claim to a block ends, which it is about to free or has to give up: after all work
     /// so far that uses it, on the job's `own` stream or the last of the others, which waits for
     /// the rest.

@@ -343,6 +343,7 @@ impl<'t> Actor<'t> {
     /// launch moves on in time.
     fn end(&mut self, now: Ticks) -> Result<Done, ReplayError> {
         if self.takes_turns {
+            self.sides.rejoin(&self.device, self.stream)?;
             self.disown_all()?;
         }
         let job = self.job.as_ref().filter(|_| self.marks).map(Handle::job);
