@@ -191,8 +191,8 @@ impl Ledger {
         (!all).then_some(Obstacle::Unsafe)
     }
 
-    /// Whether nothing is to start for now: an iteration that waits for memory is overdue, and what
-    /// it waits for may still come back, or has come back and the iteration has yet to ask again.
+    /// Whether nothing is to start for now: a job that waits for memory is overdue, in an iteration or
+    /// not, and what it waits for may still come back, or has come back and it has yet to ask again.
     /// If it has asked and nothing more comes back, or does not ask for longer than others have
     /// patience, nobody waits for that: it counts anew.
     fn makes_way(&mut self) -> bool {
@@ -207,7 +207,7 @@ impl Ledger {
         let epoch = self.epoch;
         for account in self.accounts.values_mut().filter(|account| is_overdue(account)) {
             let others = returning - usize::from(returns(account));
-            if others > 0 || account.may_go_on(epoch) && !account.is_still() {
+            if others > 0 || !account.is_denied_at(epoch) && !account.is_still() {
                 makes_way = true;
             } else if let Some(stall) = &mut account.stall {
                 stall.bypassed = Bypasses::default();

@@ -217,11 +217,19 @@ impl Ledger {
     }
 
     /// Lets the first of those that wait to start do so that holds something, whatever the policy
-    /// says: by running on it may free that. Whether there is one.
+    /// says: by running on it may free that. Whether there is one. No more of them than there are
+    /// jobs while one waits for memory: what they hold they may have made anew each time.
     fn let_in_a_holder(&mut self) -> bool {
         let may_free = |account: &Account| account.holds_leftovers() && account.away.is_empty();
         let holds = |job: &JobKey| self.accounts.get(job).is_some_and(may_free);
         let Some(job) = self.waiting.iter().copied().find(holds) else { return false };
+        let asks = self.accounts.values().filter(|account| self.still_asks(account));
+        let most = asks.filter_map(|account| Some(account.stall?.let_in)).max();
+        if most.is_some_and(|most| u64::from(most) >= self.accounts.len() as u64) {
+            return false;
+        }
+        let stalls = self.accounts.values_mut().filter_map(|account| account.stall.as_mut());
+        stalls.for_each(|stall| stall.let_in += 1);
         self.waiting.retain(|&waiting| waiting != job);
         self.set_phase(job, Phase::Admitted);
         self.epoch += 1;

@@ -72,6 +72,8 @@ pub(super) struct Stall {
     pub(super) bypassed: Bypasses,
     /// Something has not started, so that it gets what it waits for.
     pub(super) is_awaited: bool,
+    /// Jobs that were let start where nobody could go on, since they might free something.
+    pub(super) let_in: u32,
 }
 
 impl Stall {

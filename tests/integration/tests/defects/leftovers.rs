@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use zico_core::{Activity, Awaited, Begin, Bytes, Job, JobConfig, Lifetime, Request};
+use zico_core::{Activity, AllocError, Awaited, Begin, Bytes, Job, JobConfig, Lifetime, Request};
 use zico_mock::MockDevice;
 use zico_mock::policy::Exclusive;
 use zico_tests::waves::{Reckless, regions};
@@ -309,4 +309,58 @@ fn what_is_kept_and_said_to_be_of_the_iteration_lies_there() {
         assert!(job.held().total() <= regions(3), "{:?}", job.held());
     }
     losses.into_iter().for_each(|block| job.free(block).unwrap());
+}
+
+/// D58: two iterations that have outgrown their like cannot both go on; a third job, which makes
+/// anew what its iterations begin with, was let start for ever, since it might free that.
+#[test]
+fn who_makes_its_leftovers_anew_hides_from_nobody_that_nothing_goes_on() {
+    let setup = Setup::under(12, Reckless);
+    let (a, b, c) = (setup.join("a"), setup.join("b"), setup.join("c"));
+    setup.learn(&a, 3, 2);
+    setup.learn(&b, 3, 2);
+    let mut batch = c.alloc(own(1)).unwrap();
+    assert_eq!([&a, &b].map(|job| job.begin(None)), [const { Ok(Begin::Started) }; 2]);
+    a.alloc(own(3)).unwrap();
+    b.alloc(own(3)).unwrap();
+    let mut told = 0;
+    for _ in 0..60 {
+        if c.begin(None) == Ok(Begin::Started) {
+            let next = c.alloc(own(1)).unwrap();
+            c.free(std::mem::replace(&mut batch, next)).unwrap();
+            c.end().unwrap();
+        }
+        setup.settle();
+        for job in [&a, &b] {
+            match job.alloc(own(6)) {
+                Err(AllocError::OutOfMemory(_)) => told += 1,
+                other => busy(&other),
+            }
+        }
+        if told > 0 {
+            return;
+        }
+    }
+    panic!("nobody is told:\n{}", setup.pool.snapshot());
+}
+
+/// D60: a job that waits for its setup's memory, in no iteration, was passed over for ever by one
+/// whose iterations end as the next ones begin.
+#[test]
+fn a_job_that_is_set_up_is_not_passed_over_for_ever() {
+    let setup = Setup::under(6, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&a, 5, 2);
+    for _ in 0..40 {
+        if a.begin(None) != Ok(Begin::Started) {
+            b.alloc(learned(2)).unwrap();
+            return;
+        }
+        let wave = a.alloc(own(5)).unwrap();
+        busy(&b.alloc(learned(2)));
+        a.free(wave).unwrap();
+        setup.settle();
+        a.end_with_next().unwrap();
+    }
+    panic!("it waits still:\n{}", setup.pool.snapshot());
 }

@@ -32,9 +32,10 @@ impl Account {
         }
         let waited_for = match self.phase {
             _ if self.away.is_moving() => true,
-            Phase::Idle => self.goes_on || self.holds_leftovers() || self.first_wave.is_open(),
+            Phase::Idle if self.goes_on || self.holds_leftovers() => true,
+            Phase::Idle if self.first_wave.is_open() => true,
             Phase::Admitted => true,
-            Phase::Running(_) => self.stall.is_some_and(Stall::is_waited_for),
+            Phase::Idle | Phase::Running(_) => self.stall.is_some_and(Stall::is_waited_for),
             Phase::Waiting(_) => false,
         };
         if !waited_for || self.gone {
@@ -106,7 +107,8 @@ impl Account {
     pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: Growth) {
         let at = self.pulse.progress();
         let bypassed = Bypasses::default();
-        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited: false };
+        let (is_awaited, let_in) = (false, 0);
+        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited, let_in };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
         self.count_time(now);
