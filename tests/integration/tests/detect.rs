@@ -105,6 +105,27 @@ fn an_allocation_waits_where_its_iteration_may_not_begin() {
     assert!(done.into_iter().all(|done| done > 10), "{done:?}");
 }
 
+/// D59: a job in whose allocations there is no order has iterations that nobody can find. Others do
+/// not wait for ever beside one, nor does a job that is never down to little.
+#[test]
+fn a_job_without_order_lets_others_have_their_turn() {
+    for keeps in [0, 20] {
+        let pool = pool(200, |config| config.policy(Box::new(TimeShift::default())));
+        let (one, two) = (join(&pool, "no order"), join(&pool, "other"));
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let kept = Request::new(Bytes::mib(keeps.max(1)), Lifetime::Iteration);
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut done = [0; 2];
+        let _kept = one.alloc(kept).unwrap();
+        for _ in 0..400 {
+            let unit = if keeps > 0 { 30 } else { rng.u64(20..60) };
+            done[0] += u32::from(wave(&one, unit, &mut first).is_ok());
+            done[1] += u32::from(wave(&two, 40, &mut second).is_ok());
+        }
+        assert!(done.into_iter().all(|done| done > 10), "{keeps}: {done:?}");
+    }
+}
+
 /// Two steps of a discriminator and one of a generator, which needs most; `skip` is a mark that
 /// does not come. Whether an iteration has ended at each.
 fn adversarial(job: &AutoJob<MockDevice>, skip: Option<usize>) -> Vec<bool> {

@@ -13,6 +13,10 @@
 //! it stops at the end of a period, that is still the end of an iteration: another kind of
 //! iteration follows.
 //!
+//! An iteration whose end is not found, or that never comes down to so little, would keep others
+//! waiting for ever. So it ends after a thousand allocations or more, where about the least is live
+//! of what was lately, and asks to begin again as all do.
+//!
 //! **With marks of phases** ([`AutoJob::with_phases`]). An iteration ends with a mark, if it is one
 //! with which a cycle of phases ends ([`learn::phases`](crate::learn::phases)); the next one begins
 //! before the allocation that follows. What is freed between the two is freed within the one that
@@ -149,8 +153,8 @@ impl<D: Device> AutoJob<D> {
     /// As [`Job::alloc`]. [`Busy`](AllocError::Busy) also where an iteration may not begin yet.
     pub fn alloc(&self, request: Request) -> Result<Block, AllocError<D::Error>> {
         let size = placed(request);
-        self.mark(request, size)?;
         let live = self.job.allocated();
+        self.mark(request, size, live)?;
         let block = self.job.alloc(request)?;
         match &mut self.marker.lock().source {
             Source::Sizes(detector) => detector.push(size, live),
@@ -201,26 +205,26 @@ impl<D: Device> AutoJob<D> {
     }
 
     /// Begins an iteration before this allocation is made, if it is time.
-    fn mark(&self, request: Request, size: Bytes) -> Result<(), AllocError<D::Error>> {
+    fn mark(&self, request: Request, size: Bytes, live: Bytes) -> Result<(), AllocError<D::Error>> {
         let job = &self.job;
-        let due = self.marker.lock().due(size, request.lifetime());
+        let due = self.marker.lock().due(size, request.lifetime(), live);
         match due {
             Due::Nothing => return Ok(()),
             Due::Lost => {
-                self.goes_on();
+                self.goes_on(false);
                 return Ok(());
             }
             Due::Turn if !job.shared.may_turn(job.key) => {
-                self.goes_on();
+                self.goes_on(false);
                 return Ok(());
             }
             // Another thread may have ended it.
-            Due::Turn => drop(job.end()),
+            Due::Turn | Due::Overdue => drop(job.end()),
             Due::Begin => {}
         }
         let refused = match job.begin(None) {
             Ok(Begin::Started) | Err(BeginError::AlreadyRunning) => {
-                self.goes_on();
+                self.goes_on(true);
                 return Ok(());
             }
             Ok(Begin::Wait(_)) => None,
@@ -236,11 +240,11 @@ impl<D: Device> AutoJob<D> {
         })
     }
 
-    /// An iteration runs now.
-    fn goes_on(&self) {
+    /// An iteration runs now, a new one or the same.
+    fn goes_on(&self, is_new: bool) {
         let lost = {
             let mut marker = self.marker.lock();
-            marker.begun();
+            marker.goes_on(is_new);
             core::mem::take(&mut marker.lost)
         };
         if lost {
@@ -263,6 +267,8 @@ enum Due {
     Begin,
     /// One ends, and the next one begins.
     Turn,
+    /// The same, whatever the job holds.
+    Overdue,
     /// The running one may go on for ever.
     Lost,
 }
@@ -282,8 +288,10 @@ struct Marker {
     inside: bool,
     /// One has to begin before the next allocation is made.
     due: bool,
-    /// The number of the allocation with which the running one began.
+    /// The number of the allocation with which the running one began ...
     began: u64,
+    /// ... or might have ended last.
+    passed: u64,
     /// The order has ceased to repeat, and the pool has not been told.
     lost: bool,
     /// The job has freed something.
@@ -292,30 +300,30 @@ struct Marker {
 
 impl Marker {
     const fn new(source: Source) -> Self {
-        Self { source, inside: false, due: false, began: 0, lost: false, freed: false }
+        Self { source, inside: false, due: false, began: 0, passed: 0, lost: false, freed: false }
     }
 
     /// What has to happen before this allocation.
-    fn due(&mut self, size: Bytes, lifetime: Option<Lifetime>) -> Due {
+    fn due(&mut self, size: Bytes, lifetime: Option<Lifetime>, live: Bytes) -> Due {
         if self.due {
             return Due::Begin;
         }
-        let is_turn = match &self.source {
-            Source::Phases(_) => false,
+        let (is_turn, is_overdue) = match &mut self.source {
+            Source::Phases(_) => (false, false),
             Source::Sizes(detector) => {
                 self.lost |= !detector.expects(size.value());
-                let is_new = self.began != detector.count();
-                self.inside && is_new && detector.is_boundary()
+                let is_new = self.passed != detector.count();
+                let is_overdue = self.inside && detector.is_overdue(self.began, live);
+                (self.inside && is_new && detector.is_boundary(), is_overdue)
             }
         };
         let is_setup = lifetime.map_or(!self.freed, |lifetime| lifetime == Lifetime::Persistent);
-        self.due = is_turn || !self.inside && !is_setup;
-        match (self.due, is_turn) {
-            (_, true) => {
-                self.inside = false;
-                Due::Turn
-            }
-            (true, _) => Due::Begin,
+        self.due = is_turn || is_overdue || !self.inside && !is_setup;
+        self.inside &= !is_turn && !is_overdue;
+        match self.due {
+            _ if is_overdue => Due::Overdue,
+            _ if is_turn => Due::Turn,
+            true => Due::Begin,
             _ if self.lost => Due::Lost,
             _ => Due::Nothing,
         }
@@ -329,9 +337,10 @@ impl Marker {
         phases.end(live) && self.inside
     }
 
-    fn begun(&mut self) {
+    fn goes_on(&mut self, is_new: bool) {
         if let Source::Sizes(detector) = &self.source {
-            self.began = detector.count();
+            self.passed = detector.count();
+            self.began = if is_new { self.passed } else { self.began };
         }
         (self.inside, self.due) = (true, false);
     }

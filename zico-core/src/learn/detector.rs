@@ -17,7 +17,9 @@
 //! A period that ends was part of something larger, as the optimizer's loop over alike layers is:
 //! what is looked for from then on is longer than the stretch that it held for, if that is not too
 //! long for a loop within an iteration. Where the job itself has changed, that is a multiple of the
-//! new period, and step 2 takes it apart.
+//! new period, and step 2 takes it apart. If nothing longer has been found for as long as it held,
+//! or it ends for the second time, it was an iteration after all, with others in between, as those
+//! are that validate.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,8 +28,8 @@ use alloc::vec::Vec;
 use crate::learn::signature::mixed;
 use crate::types::report::Detected;
 use crate::types::tuning::{
-    HASH_PLACES, HASH_WINDOW, LONGEST_LOOP, LONGEST_PERIOD, REMEMBERED_ALLOCATIONS, SAME_LIVE_PART,
-    SHORTEST_PERIOD,
+    HASH_PLACES, HASH_WINDOW, LONGEST_LOOP, LONGEST_PERIOD, OVERDUE, REMEMBERED_ALLOCATIONS,
+    SAME_LIVE_PART, SHORTEST_PERIOD, TROUGH_PART,
 };
 use crate::types::units::Bytes;
 
@@ -79,8 +81,13 @@ pub struct Detector {
     candidate: Option<Candidate>,
     /// Shorter periods are not looked for ...
     shortest: u64,
-    /// ... since this allocation.
-    since: u64,
+    /// ... up to this allocation.
+    until: u64,
+    /// Periods that were believed and have ended, the last one first.
+    ended: [u64; 4],
+    /// An iteration that goes on for ever may end where no more than this is live, as was looked at
+    /// with this allocation.
+    trough: Option<(u32, u64)>,
 }
 
 impl Default for Detector {
@@ -100,7 +107,9 @@ impl Detector {
             places: vec![0; HASH_PLACES].into_boxed_slice(),
             candidate: None,
             shortest: SHORTEST_PERIOD,
-            since: 0,
+            until: 0,
+            ended: [0; 4],
+            trough: None,
         }
     }
 
@@ -112,6 +121,29 @@ impl Detector {
     /// Whether an iteration begins with the next allocation.
     pub(crate) fn is_boundary(&self) -> bool {
         self.boundary() == Some(self.count)
+    }
+
+    /// Whether an iteration that began with this allocation has gone on for too long for others to
+    /// wait for its end, and `live` is about the least that it comes down to: it may as well end
+    /// here. O(1), amortised.
+    pub(crate) fn is_overdue(&mut self, began: u64, live: Bytes) -> bool {
+        let lasted = self.count.saturating_sub(began);
+        if lasted < OVERDUE {
+            self.trough = None;
+            return false;
+        }
+        let (trough, _) = match self.trough.filter(|&(_, at)| self.count - at < OVERDUE) {
+            Some(known) => known,
+            None => *self.trough.insert((self.trough_of(lasted.min(LONGEST_LOOP)), self.count)),
+        };
+        in_units(live) <= trough
+    }
+
+    /// What is live at the troughs of the last so many allocations, at the most.
+    fn trough_of(&self, allocations: u64) -> u32 {
+        let lately = || (self.count - allocations..self.count).map(|at| self.entry(at).live);
+        let (least, most) = (lately().min().unwrap_or(0), lately().max().unwrap_or(0));
+        least + (most - least) / TROUGH_PART
     }
 
     /// Whether the next allocation has a size that was expected, or nothing is.
@@ -139,7 +171,7 @@ impl Detector {
     /// An allocation of this size has been made while `live` was allocated besides. O(1), amortised
     /// over a period.
     pub fn push(&mut self, size: Bytes, live: Bytes) {
-        let live = u32::try_from(live.value() / 512).unwrap_or(u32::MAX);
+        let live = in_units(live);
         let (at, entry) = (self.count, Entry { size: folded(size.value()), live });
         self.roll(entry.size);
         match self.entries.get_mut(slot(at)) {
@@ -180,14 +212,19 @@ impl Detector {
         self.candidate = None;
         if candidate.next.is_some() {
             let stretch = candidate.held + candidate.period;
-            self.shortest = if stretch < LONGEST_LOOP { stretch + 1 } else { SHORTEST_PERIOD };
-            self.since = self.count;
+            let is_loop = stretch < LONGEST_LOOP && !self.ended.contains(&candidate.period);
+            self.shortest = if is_loop { stretch + 1 } else { SHORTEST_PERIOD };
+            self.until = self.count + stretch;
+            if is_loop {
+                self.ended.rotate_right(1);
+                self.ended[0] = candidate.period;
+            }
         }
     }
 
     /// Looks for a candidate: where the last sizes were seen before.
     fn look(&mut self) {
-        if self.count - self.since > 2 * LONGEST_PERIOD {
+        if self.count > self.until {
             self.shortest = SHORTEST_PERIOD;
         }
         let before = self.places[self.place()];
@@ -247,6 +284,11 @@ impl Detector {
     }
 }
 
+/// What is live, as entries have it.
+fn in_units(live: Bytes) -> u32 {
+    u32::try_from(live.value() / 512).unwrap_or(u32::MAX)
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "it is less than what is remembered")]
 const fn slot(at: u64) -> usize {
     (at % REMEMBERED_ALLOCATIONS as u64) as usize
@@ -257,106 +299,4 @@ const fn folded(size: u64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Feeds a detector with allocations and frees (a size, or zero: the newest block is freed).
-    #[derive(Default)]
-    struct Job {
-        live: Vec<u64>,
-        begun: Vec<u64>,
-    }
-
-    impl Job {
-        fn run(&mut self, detector: &mut Detector, steps: &[u64]) {
-            for &step in steps {
-                if step == 0 {
-                    self.live.pop();
-                    continue;
-                }
-                if detector.is_boundary() {
-                    self.begun.push(detector.count());
-                }
-                detector.push(Bytes::new(step), Bytes::new(self.live.iter().sum()));
-                self.live.push(step);
-            }
-        }
-    }
-
-    /// An iteration of `layers` alike layers: forward, backward, and an optimizer with a loop.
-    fn iteration(batch: u64, layers: u64) -> Vec<u64> {
-        let mut steps = vec![batch << 12, 4096];
-        for _ in 0..layers {
-            steps.extend((0..20).map(|i| (batch + i) << 10));
-        }
-        for _ in 0..layers {
-            steps.extend((0..20).flat_map(|i| [(batch + i) << 9, 0, 0]));
-        }
-        for _ in 0..layers {
-            steps.extend((0..30).flat_map(|i| [(i + 7) << 14, 0]));
-        }
-        steps.extend([0, 0]);
-        steps
-    }
-
-    fn allocations(steps: &[u64]) -> u64 {
-        steps.iter().filter(|&&step| step > 0).count() as u64
-    }
-
-    #[test]
-    fn iterations_are_found_and_begin_where_least_is_live() {
-        for layers in [1, 2, 12, 50] {
-            let (mut job, mut detector) = (Job::default(), Detector::new());
-            let weights: Vec<u64> = (0..77).map(|i| (i + 1) << 13).collect();
-            job.run(&mut detector, &weights);
-            let steps = iteration(8, layers);
-            (0..12).for_each(|_| job.run(&mut detector, &steps));
-            let period = allocations(&steps);
-            let found = detector.detected().unwrap();
-            assert_eq!(u64::from(found.period), period, "{layers} layers");
-            assert!(found.repeats >= 3, "{layers} layers: {found:?}");
-            assert!(!job.begun.is_empty(), "{layers} layers");
-            // The last ones, when inner loops are known for what they are.
-            let begun = &job.begun[job.begun.len().saturating_sub(3)..];
-            let starts = begun.iter().map(|at| (at - 77) % period);
-            assert!(starts.clone().all(|at| at == 0), "{layers}: {:?}", starts.collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn a_job_that_changes_is_found_again() {
-        let (mut job, mut detector) = (Job::default(), Detector::new());
-        for batch in [8, 5, 8, 11] {
-            let steps = iteration(batch, 3);
-            (0..60).for_each(|_| job.run(&mut detector, &steps));
-            let found = detector.detected().unwrap();
-            assert_eq!(u64::from(found.period), allocations(&steps), "batch {batch}");
-            let other = iteration(batch + 1, 3);
-            job.run(&mut detector, &other[..3]);
-            assert_eq!(detector.detected(), None, "one other size is enough");
-            job.run(&mut detector, &[0, 0]);
-        }
-    }
-
-    #[test]
-    fn what_does_not_repeat_is_no_iteration_and_takes_bounded_memory() {
-        let mut detector = Detector::new();
-        let mut random = 1u64;
-        for _ in 0..300_000 {
-            random = mixed(random, 3);
-            detector.push(Bytes::new(random >> 40), Bytes::new(random >> 50));
-        }
-        assert_eq!(detector.detected(), None);
-        assert_eq!(detector.entries.len(), REMEMBERED_ALLOCATIONS);
-    }
-
-    #[test]
-    fn a_loop_that_keeps_something_each_time_is_no_iteration() {
-        let (mut job, mut detector) = (Job::default(), Detector::new());
-        for layer in 0..100 {
-            let steps: Vec<u64> = (0..60).map(|i| (i + 1) << 12).collect();
-            job.run(&mut detector, &steps);
-            assert_eq!(detector.detected(), None, "layer {layer}");
-        }
-    }
-}
+mod tests;

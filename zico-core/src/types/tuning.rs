@@ -236,6 +236,12 @@ pub(crate) const SHORTEST_PERIOD: u64 = 50;
 pub(crate) const LONGEST_PERIOD: u64 = 1 << 15;
 /// Allocations: no loop within an iteration makes more. Chosen.
 pub(crate) const LONGEST_LOOP: u64 = 1 << 13;
+/// Allocations: an iteration whose end is not found may end after so many, and is looked at each so
+/// many. Chosen.
+pub(crate) const OVERDUE: u64 = 1 << 10;
+/// Part of what an iteration takes: it may end where no more than that is live beside the least.
+/// Chosen.
+pub(crate) const TROUGH_PART: u32 = 8;
 /// Allocations that are remembered, a period and the one before: 8 bytes each. Chosen.
 pub(crate) const REMEMBERED_ALLOCATIONS: usize = 1 << 16;
 /// Sizes in a row that tell a candidate by their hash. Chosen.
