@@ -9,6 +9,7 @@ pub mod requests;
 pub mod schedules;
 pub mod storm;
 pub mod taker;
+pub mod trainings;
 pub mod waves;
 pub mod world;
 
