@@ -70,8 +70,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Unstructured::new(bytes);
     let modes = [HandOver::Fenced, HandOver::Isolated];
     let hand_over = bytes.choose(&modes).copied().unwrap_or_default();
+    let fewest_calls = bool::arbitrary(&mut bytes).unwrap_or(false);
     let jobs = bytes.int_in_range(2..=JOBS).unwrap_or(2);
-    let mut world = World::new(hand_over, jobs);
+    let mut world = World::new(hand_over, fewest_calls, jobs);
     while !bytes.is_empty() {
         let Ok(call) = call(&mut bytes, 0) else { break };
         world.call(&call);

@@ -57,10 +57,11 @@ proptest! {
     #[test]
     fn whatever_jobs_do_the_promises_hold(
         hand_over in prop::sample::select(vec![HandOver::Fenced, HandOver::Isolated]),
+        fewest_calls: bool,
         jobs in 2..=JOBS,
         calls in prop::collection::vec(call(), 1..300),
     ) {
-        let mut world = World::new(hand_over, jobs);
+        let mut world = World::new(hand_over, fewest_calls, jobs);
         for call in &calls {
             world.call(call);
             world.check();
@@ -73,7 +74,7 @@ proptest! {
 /// too.
 #[test]
 fn routines_are_planned() {
-    let mut world = World::new(HandOver::Fenced, 3);
+    let mut world = World::new(HandOver::Fenced, false, 3);
     for _ in 0..4 {
         world.call(&Call::Routine { job: 0, steps: 16 });
         world.call(&Call::Advance { micros: 100 });
@@ -88,7 +89,7 @@ fn routines_are_planned() {
 /// another job has all of the budget to come back for.
 #[test]
 fn nothing_that_stays_hides_behind_what_iterations_begin_with() {
-    let mut world = World::new(HandOver::Fenced, 2);
+    let mut world = World::new(HandOver::Fenced, false, 2);
     let iteration = Some(Lifetime::Iteration);
     let calls = [
         Call::Routine { job: 1, steps: 29 },

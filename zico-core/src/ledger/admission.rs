@@ -11,7 +11,7 @@ use super::Ledger;
 use super::account::Account;
 use super::fairness::Bypasses;
 use super::queue::{Obstacle, Queue};
-use super::run::Phase;
+use super::run::{Phase, Stall};
 use crate::types::JobKey;
 use crate::types::tuning::LOOKS_PER_ITERATION;
 use crate::types::units::{Progress, Regions, Ticks};
@@ -194,10 +194,9 @@ impl Ledger {
     /// Whether nothing is to start for now: a job that waits for memory is overdue, in an iteration or
     /// not, and what it waits for may still come back, or has come back and it has yet to ask again.
     /// If it has asked and nothing more comes back, or does not ask for longer than others have
-    /// patience, nobody waits for that: it counts anew.
+    /// patience, nobody waits for that: it counts anew, from when it asks again.
     fn makes_way(&mut self) -> bool {
-        let is_overdue =
-            |account: &Account| account.stall.is_some_and(|stall| stall.bypassed.is_overdue());
+        let is_overdue = |account: &Account| account.stall.is_some_and(Stall::is_overdue);
         if !self.accounts.values().any(is_overdue) {
             return false;
         }
@@ -209,8 +208,12 @@ impl Ledger {
             let others = returning - usize::from(returns(account));
             if others > 0 || !account.is_denied_at(epoch) && !account.is_still() {
                 makes_way = true;
-            } else if let Some(stall) = &mut account.stall {
-                stall.bypassed = Bypasses::default();
+            } else {
+                let given_up = account.is_still();
+                let stalls = account.stall.iter_mut();
+                stalls.for_each(|stall| {
+                    (stall.bypassed, stall.given_up) = (Bypasses::default(), given_up);
+                });
             }
         }
         makes_way

@@ -74,11 +74,19 @@ pub(super) struct Stall {
     pub(super) is_awaited: bool,
     /// Jobs that were let start where nobody could go on, since they might free something.
     pub(super) let_in: u32,
+    /// Others have waited for it to ask again for as long as they have patience: not once more
+    /// before it does.
+    pub(super) given_up: bool,
 }
 
 impl Stall {
+    /// Whether nothing begins before it goes on.
+    pub(super) fn is_overdue(self) -> bool {
+        self.bypassed.is_overdue() && !self.given_up
+    }
+
     /// Whether others wait until it goes on.
     pub(super) fn is_waited_for(self) -> bool {
-        self.is_awaited || self.bypassed.is_overdue()
+        self.is_awaited || self.is_overdue()
     }
 }

@@ -99,6 +99,7 @@ pub(super) fn run(setup: &Setup, trace: Option<&mut Vec<String>>) -> Result<Outc
     let device = MockDevice::new(MockConfig::new(Bytes::gib(4))).unwrap();
     let config = PoolConfig::new(regions(setup.budget)).region_size(REGION);
     let config = config.policy(setup.policy()).hand_over(setup.hand_over);
+    let config = config.fewest_calls(setup.fewest_calls);
     let pool = Pool::new(Between::new(device.clone()), config).unwrap();
     let actors = setup.scripts.iter().map(|_| Actor {
         at: 0,

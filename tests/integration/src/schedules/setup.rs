@@ -34,6 +34,8 @@ pub struct Setup {
     pub policy: Option<PolicyKind>,
     /// How memory passes from one job to another.
     pub hand_over: HandOver,
+    /// Fewer calls of the device rather than least memory.
+    pub fewest_calls: bool,
     /// The budget changes now and then, but is never less than it was at the beginning.
     pub changes: bool,
     /// Beyond the least budget, or of it, in 64ths.
@@ -78,6 +80,7 @@ impl Setup {
             budget: 0,
             policy,
             hand_over: [HandOver::Fenced, HandOver::Isolated][rng.usize(..2)],
+            fewest_calls: seed % 3 == 1,
             changes: rng.u8(..6) == 0,
             share,
         };
@@ -179,12 +182,13 @@ impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "seed {}: {} regions where {} do, policy {}, {:?}{}",
+            "seed {}: {} regions where {} do, policy {}, {:?}{}{}",
             self.seed,
             self.budget,
             self.least,
             self.policy.map_or("Reckless".to_owned(), |kind| format!("{kind:?}")),
             self.hand_over,
+            if self.fewest_calls { ", fewest calls" } else { "" },
             if self.changes { ", the budget changes" } else { "" },
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {

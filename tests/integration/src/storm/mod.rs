@@ -143,6 +143,7 @@ impl Storm {
         let hand_over = [HandOver::Fenced, HandOver::Isolated];
         let hand_over = hand_over[usize::try_from(self.seed % 2).unwrap_or(0)];
         let config = PoolConfig::new(self.budget()).region_size(Bytes::new(REGION));
+        let config = config.fewest_calls(self.seed % 4 < 2);
         let pool = Pool::new(bench.device(), config.hand_over(hand_over));
         let pool = pool.map_err(|error| error.to_string())?;
         let pending = (0..self.jobs * self.threads)

@@ -1,11 +1,11 @@
 //! Trainings that nobody has looked at, in every setting of the pool and of the machine.
 //!
-//! A seed draws two to four trainings ([`job`]), what the pool knows of them and is told to do, the
-//! machine, and a budget ([`setting`]); they are replayed together, one pool for all or a process
-//! each. Whatever the setting: the oracle sees no byte with two owners and none reused before its
-//! fence (I2, I3), the device never gives out more than the budget (I1), nobody waits for ever (I4)
-//! or is passed over (I5), and the device never fails (I8). With room for all peaks nobody is out
-//! of memory.
+//! A seed draws two to four [trainings](Training), and [what they run under](Setting): what the
+//! pool knows of them and is told to do, the machine, and a budget. They are replayed together,
+//! one pool for all or a process each. Whatever the setting: the oracle sees no byte with two
+//! owners and none reused before its fence (I2, I3), the device never gives out more than the
+//! budget (I1), nobody waits for ever (I4) or is passed over (I5). Where there is plenty nobody is
+//! out of memory.
 //!
 //! Every setting of a replay is drawn here: one that is added has to be.
 

@@ -79,11 +79,13 @@ struct State {
 }
 
 impl World {
-    /// With this many jobs that have joined.
+    /// With this many jobs that have joined a pool that hands memory over in this way, and makes
+    /// fewer calls of the device rather than hold least, or not.
     #[must_use]
-    pub fn new(hand_over: HandOver, jobs: usize) -> Self {
+    pub fn new(hand_over: HandOver, fewest_calls: bool, jobs: usize) -> Self {
         let device = MockDevice::new(MockConfig::new(Bytes::gib(1))).unwrap();
         let config = PoolConfig::new(BUDGET).region_size(REGION).hand_over(hand_over);
+        let config = config.fewest_calls(fewest_calls);
         let faulty = Faulty::new(device.clone(), FaultPlan::none());
         let pool = Pool::new(Between::new(faulty), config).unwrap();
         let jobs = jobs.clamp(1, JOBS);

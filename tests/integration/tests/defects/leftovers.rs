@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use zico_core::{Activity, AllocError, Awaited, Begin, Bytes, Job, JobConfig, Lifetime, Request};
+use zico_core::{
+    Activity, AllocError, Awaited, Begin, Bytes, Device as _, Job, JobConfig, Lifetime, Request,
+    Ticks,
+};
 use zico_mock::MockDevice;
 use zico_mock::policy::Exclusive;
 use zico_tests::waves::{Reckless, regions};
@@ -363,4 +366,31 @@ fn a_job_that_is_set_up_is_not_passed_over_for_ever() {
         a.end_with_next().unwrap();
     }
     panic!("it waits still:\n{}", setup.pool.snapshot());
+}
+
+/// The same where it has given up: others wait for it to ask again, once, for as long as they have
+/// patience.
+#[test]
+fn a_job_that_has_given_up_its_setup_holds_others_up_once() {
+    let setup = Setup::under(6, Reckless);
+    let (a, b) = (setup.join("a"), setup.join("b"));
+    setup.learn(&a, 5, 2);
+    let mut waited = 0;
+    for round in 0..60 {
+        while a.begin(None) != Ok(Begin::Started) {
+            waited += 1;
+            assert!(waited < 4, "round {round}:\n{}", setup.pool.snapshot());
+            let later = setup.device.now().saturating_add(Ticks::millis(60_000));
+            setup.device.advance_to(later);
+            setup.settle();
+        }
+        let wave = a.alloc(own(5)).unwrap();
+        if round == 0 {
+            busy(&b.alloc(learned(2)));
+        }
+        a.free(wave).unwrap();
+        setup.settle();
+        a.end_with_next().unwrap();
+    }
+    assert!(waited > 0, "it is never waited for");
 }

@@ -107,10 +107,10 @@ impl Account {
     pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: Growth) {
         let at = self.pulse.progress();
         let bypassed = Bypasses::default();
-        let (is_awaited, let_in) = (false, 0);
-        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited, let_in };
+        let (is_awaited, let_in, given_up) = (false, 0, false);
+        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited, let_in, given_up };
         let stall = self.stall.get_or_insert(new);
-        (stall.epoch, stall.asked, stall.at) = (epoch, asked, at);
+        (stall.epoch, stall.asked, stall.at, stall.given_up) = (epoch, asked, at, false);
         self.count_time(now);
         if matches!(self.phase, Phase::Running(_)) {
             self.has_moved();
