@@ -38,7 +38,8 @@ use crate::types::units::Bytes;
 /// A job whose iterations are found from the order of its allocations, instead of being marked.
 ///
 /// [`detected`](Self::detected) says how sure it is where they begin. Until that is known, and
-/// whenever the order stops repeating, what the job does counts as one iteration; with nothing
+/// whenever the order stops repeating, what the job does counts as one iteration, which ends after
+/// a thousand allocations or more, where little is live; with nothing
 /// [declared](crate::JobConfig::declare) the first one runs alone. An allocation with which an
 /// iteration begins is [`Busy`](AllocError::Busy) for as long as that may not start.
 ///
