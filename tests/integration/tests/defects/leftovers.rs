@@ -376,7 +376,7 @@ fn a_job_that_has_given_up_its_setup_holds_others_up_once() {
     let (a, b) = (setup.join("a"), setup.join("b"));
     setup.learn(&a, 5, 2);
     let mut waited = 0;
-    for round in 0..60 {
+    for round in 0..150 {
         while a.begin(None) != Ok(Begin::Started) {
             waited += 1;
             assert!(waited < 4, "round {round}:\n{}", setup.pool.snapshot());
