@@ -7,6 +7,7 @@ pub mod hook;
 pub mod owned;
 pub mod requests;
 pub mod schedules;
+pub mod seeds;
 pub mod storm;
 pub mod taker;
 pub mod trainings;

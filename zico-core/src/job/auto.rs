@@ -309,24 +309,31 @@ impl Marker {
         if self.due {
             return Due::Begin;
         }
-        let (is_turn, is_overdue) = match &mut self.source {
-            Source::Phases(_) => (false, false),
-            Source::Sizes(detector) => {
-                self.lost |= !detector.expects(size.value());
-                let is_new = self.passed != detector.count();
-                let is_overdue = self.inside && detector.is_overdue(self.began, live);
-                (self.inside && is_new && detector.is_boundary(), is_overdue)
-            }
-        };
+        if let Some(end) = self.ends(size, live) {
+            (self.inside, self.due) = (false, true);
+            return end;
+        }
         let is_setup = lifetime.map_or(!self.freed, |lifetime| lifetime == Lifetime::Persistent);
-        self.due = is_turn || is_overdue || !self.inside && !is_setup;
-        self.inside &= !is_turn && !is_overdue;
-        match self.due {
-            _ if is_overdue => Due::Overdue,
-            _ if is_turn => Due::Turn,
-            true => Due::Begin,
-            _ if self.lost => Due::Lost,
-            _ => Due::Nothing,
+        self.due = !self.inside && !is_setup;
+        match () {
+            () if self.due => Due::Begin,
+            () if self.lost => Due::Lost,
+            () => Due::Nothing,
+        }
+    }
+
+    /// How the iteration that runs ends before this allocation, if it does.
+    fn ends(&mut self, size: Bytes, live: Bytes) -> Option<Due> {
+        let Source::Sizes(detector) = &mut self.source else { return None };
+        self.lost |= !detector.expects(size.value());
+        if !self.inside {
+            return None;
+        }
+        let is_new = self.passed != detector.count();
+        match () {
+            () if detector.is_overdue(self.began, live) => Some(Due::Overdue),
+            () if is_new && detector.is_boundary() => Some(Due::Turn),
+            () => None,
         }
     }
 
@@ -341,7 +348,9 @@ impl Marker {
     fn goes_on(&mut self, is_new: bool) {
         if let Source::Sizes(detector) = &self.source {
             self.passed = detector.count();
-            self.began = if is_new { self.passed } else { self.began };
+            if is_new {
+                self.began = self.passed;
+            }
         }
         (self.inside, self.due) = (true, false);
     }

@@ -210,10 +210,9 @@ impl Ledger {
                 makes_way = true;
             } else {
                 let given_up = account.is_still();
-                let stalls = account.stall.iter_mut();
-                stalls.for_each(|stall| {
+                if let Some(stall) = &mut account.stall {
                     (stall.bypassed, stall.given_up) = (Bypasses::default(), given_up);
-                });
+                }
             }
         }
         makes_way

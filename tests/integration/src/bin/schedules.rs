@@ -17,11 +17,12 @@ use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zico_tests::schedules::{self, Failure, Kind, Setup};
+use zico_tests::seeds;
 
 /// What is asked for.
 struct Options {
@@ -127,62 +128,43 @@ struct Found {
 
 /// Seed after seed. Whether all passed.
 fn many(options: &Options) -> bool {
-    let [next, run, told, excused, steps, short] = [const { AtomicU64::new(0) }; 6];
-    let (stop, found) = (AtomicBool::new(false), Mutex::new(Found::default()));
+    let [run, told, excused, steps, short] = [const { AtomicU64::new(0) }; 5];
+    let found = Mutex::new(Found::default());
+    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
-    let work = || {
-        while !stop.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= options.seeds {
-                break;
+    let work = |seed| {
+        let setup = Setup::draw(seed, options.jobs.clone());
+        if options.plain && !setup.is_plain() {
+            return false;
+        }
+        run.fetch_add(1, Ordering::Relaxed);
+        match schedules::run_setup(&setup, None) {
+            Ok(outcome) => {
+                told.fetch_add(outcome.told.into(), Ordering::Relaxed);
+                excused.fetch_add(outcome.excused.into(), Ordering::Relaxed);
+                steps.fetch_add(outcome.steps, Ordering::Relaxed);
+                short.fetch_add(u64::from(outcome.told > 0), Ordering::Relaxed);
+                false
             }
-            let seed = options.from.wrapping_add(at);
-            let setup = Setup::draw(seed, options.jobs.clone());
-            if options.plain && !setup.is_plain() {
-                continue;
-            }
-            run.fetch_add(1, Ordering::Relaxed);
-            match schedules::run_setup(&setup, None) {
-                Ok(outcome) => {
-                    told.fetch_add(outcome.told.into(), Ordering::Relaxed);
-                    excused.fetch_add(outcome.excused.into(), Ordering::Relaxed);
-                    steps.fetch_add(outcome.steps, Ordering::Relaxed);
-                    short.fetch_add(u64::from(outcome.told > 0), Ordering::Relaxed);
+            Err(failure) => {
+                let kind = format!("{:?}", failure.kind);
+                if options.only.as_ref().is_some_and(|only| *only != kind) {
+                    return false;
                 }
-                Err(failure) => {
-                    let kind = format!("{:?}", failure.kind);
-                    if options.only.as_ref().is_some_and(|only| *only != kind) {
-                        continue;
-                    }
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    let entry = found.kinds.entry(failure.kind);
-                    let entry = entry.or_insert_with(|| (0, seed, failure.to_string()));
-                    entry.0 += 1;
-                    if seed < entry.1 {
-                        (entry.1, entry.2) = (seed, failure.to_string());
-                    }
-                    found.first += 1;
-                    if !options.all {
-                        stop.store(true, Ordering::Relaxed);
-                    }
+                let mut found = lock();
+                let entry = found.kinds.entry(failure.kind);
+                let entry = entry.or_insert_with(|| (0, seed, failure.to_string()));
+                entry.0 += 1;
+                if seed < entry.1 {
+                    (entry.1, entry.2) = (seed, failure.to_string());
                 }
+                found.first += 1;
+                !options.all
             }
         }
     };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(work)).collect();
-        let mut last = Instant::now();
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            thread::sleep(Duration::from_millis(20));
-            if last.elapsed() > Duration::from_secs(2) {
-                last = Instant::now();
-                let done = next.load(Ordering::Relaxed).min(options.seeds);
-                let failed = found.lock().unwrap_or_else(PoisonError::into_inner).first;
-                let rate = done as f64 / began.elapsed().as_secs_f64();
-                eprint!("\r{done} of {} seeds, {rate:.0}/s, {failed} failed ", options.seeds);
-            }
-        }
-    });
+    let state = || format!(", {} failed", lock().first);
+    seeds::each((options.from, options.seeds), options.threads, work, state);
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!(
         "\r{} runs in {:.1} s: {} steps; {} runs where somebody was told that memory was short \

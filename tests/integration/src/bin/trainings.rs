@@ -13,11 +13,12 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use zico_tests::seeds;
 use zico_tests::trainings::{Case, Kind};
 
 /// What is asked for.
@@ -98,52 +99,34 @@ struct Found {
 
 /// Seed after seed. Whether all passed.
 fn many(options: &Options) -> bool {
-    let [next, steps, planned, short] = [const { AtomicU64::new(0) }; 4];
-    let (stop, found) = (AtomicBool::new(false), Mutex::new(Found::default()));
+    let [steps, planned, short] = [const { AtomicU64::new(0) }; 3];
+    let found = Mutex::new(Found::default());
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
-    let work = || {
-        while !stop.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= options.seeds {
-                break;
+    let work = |seed| {
+        let case = Case::draw(seed);
+        let report = match case.run() {
+            Ok(report) => report,
+            Err(failure) => {
+                lock().failures.entry(failure.kind).or_default().insert(seed, failure.text);
+                return !options.all;
             }
-            let seed = options.from.wrapping_add(at);
-            let case = Case::draw(seed);
-            match case.run() {
-                Ok(report) => {
-                    steps.fetch_add(report.steps, Ordering::Relaxed);
-                    planned.fetch_add(report.planned, Ordering::Relaxed);
-                    if !report.out_of_memory.is_empty() {
-                        short.fetch_add(1, Ordering::Relaxed);
-                        if options.behind && case.is_enough_for_one() {
-                            lock().behind.push(seed);
-                        }
-                    }
-                }
-                Err(failure) => {
-                    lock().failures.entry(failure.kind).or_default().insert(seed, failure.text);
-                    stop.fetch_or(!options.all, Ordering::Relaxed);
-                }
+        };
+        steps.fetch_add(report.steps, Ordering::Relaxed);
+        planned.fetch_add(report.planned, Ordering::Relaxed);
+        if !report.out_of_memory.is_empty() {
+            short.fetch_add(1, Ordering::Relaxed);
+            if options.behind && case.is_enough_for_one() {
+                lock().behind.push(seed);
             }
         }
+        false
     };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(work)).collect();
-        let mut last = Instant::now();
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            thread::sleep(Duration::from_millis(20));
-            if last.elapsed() > Duration::from_secs(2) {
-                last = Instant::now();
-                let done = next.load(Ordering::Relaxed).min(options.seeds);
-                eprint!("\r{done} of {} seeds ", options.seeds);
-            }
-        }
-    });
+    let taken = seeds::each((options.from, options.seeds), options.threads, work, String::new);
     let Found { failures, mut behind } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!(
         "\r{} seeds in {:.1} s: {} steps, {} blocks as planned; in {} runs a job was out of memory",
-        next.into_inner().min(options.seeds),
+        taken,
         began.elapsed().as_secs_f64(),
         steps.into_inner(),
         planned.into_inner(),

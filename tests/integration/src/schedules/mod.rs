@@ -31,14 +31,14 @@ mod setup;
 mod suspend;
 mod verdict;
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use bound::Most;
 pub use run::Outcome;
 pub use script::{Ending, Marks, Op, Script};
 pub use setup::Setup;
+
+use crate::seeds;
 
 /// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,19 +68,7 @@ pub enum Kind {
 }
 
 /// A run that broke a promise.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// Which.
-    pub kind: Kind,
-    /// The description.
-    pub text: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.text)
-    }
-}
+pub type Failure = crate::seeds::Failure<Kind>;
 
 /// Runs what a seed draws.
 ///
@@ -95,12 +83,7 @@ pub fn run(seed: u64, jobs: RangeInclusive<usize>) -> Result<Outcome, Failure> {
 /// # Errors
 /// If a promise is broken.
 pub fn run_setup(setup: &Setup, trace: Option<&mut Vec<String>>) -> Result<Outcome, Failure> {
-    let done = catch_unwind(AssertUnwindSafe(|| run::run(setup, trace)));
-    done.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Err(Failure { kind: Kind::Panic, text: text.unwrap_or_default() })
-    })
+    seeds::caught(Kind::Panic, || run::run(setup, trace))
 }
 
 /// The smallest part of a setup's jobs that is found to fail in the same way, and how.

@@ -316,13 +316,17 @@ impl<'t> Writer<'t> {
         self.free(last);
     }
 
+    /// Those that are accumulated are there until the step.
     fn zero_gradients(&mut self) {
-        // Those that are accumulated are there until the step.
         if self.training.accumulates == 1 {
-            for at in 0..self.gradients.len() {
-                let gradient = self.gradients[at].take();
-                self.free(gradient);
-            }
+            self.free_gradients();
+        }
+    }
+
+    fn free_gradients(&mut self) {
+        for at in 0..self.gradients.len() {
+            let gradient = self.gradients[at].take();
+            self.free(gradient);
         }
     }
 
@@ -340,10 +344,7 @@ impl<'t> Writer<'t> {
         }
         self.has_states = true;
         if training.zero == Zero::AfterStep || training.accumulates > 1 {
-            for at in 0..self.gradients.len() {
-                let gradient = self.gradients[at].take();
-                self.free(gradient);
-            }
+            self.free_gradients();
         }
     }
 

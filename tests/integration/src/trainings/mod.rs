@@ -7,7 +7,8 @@
 //! budget (I1), nobody waits for ever (I4) or is passed over (I5). Where there is plenty nobody is
 //! out of memory.
 //!
-//! Every setting of a replay is drawn here: one that is added has to be.
+//! Every setting of a replay is drawn here but for plans of relief, elastic caps and a fixed
+//! length: one that is added has to be drawn as well.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -15,7 +16,6 @@ mod job;
 mod setting;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fastrand::Rng;
 use zico_core::Bytes;
@@ -24,6 +24,8 @@ use zico_mock::trace::Trace;
 
 pub use job::Training;
 pub use setting::Setting;
+
+use crate::seeds;
 
 /// A case: trainings, and what they run under.
 #[derive(Debug)]
@@ -56,19 +58,7 @@ pub enum Kind {
 }
 
 /// A run that broke a promise.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// Which.
-    pub kind: Kind,
-    /// The description.
-    pub text: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.text)
-    }
-}
+pub type Failure = crate::seeds::Failure<Kind>;
 
 /// What came of a case.
 #[derive(Clone, Debug, Default)]
@@ -116,16 +106,10 @@ impl Case {
 
     fn run_as(&self, config: &ReplayConfig) -> Result<Report, Failure> {
         let traces: Vec<&Trace> = self.traces.iter().collect();
-        let done = catch_unwind(AssertUnwindSafe(|| replay(&traces, config, &mut |_| {})));
-        match done {
-            Ok(Ok(outcome)) => self.judge(&outcome),
-            Ok(Err(error)) => Err(Failure { kind: kind_of(&error), text: error.to_string() }),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()));
-                Err(Failure { kind: Kind::Panic, text: text.unwrap_or_default() })
-            }
-        }
+        seeds::caught(Kind::Panic, || match replay(&traces, config, &mut |_| {}) {
+            Ok(outcome) => self.judge(&outcome),
+            Err(error) => Err(Failure { kind: kind_of(&error), text: error.to_string() }),
+        })
     }
 
     fn judge(&self, outcome: &Outcome) -> Result<Report, Failure> {

@@ -347,6 +347,16 @@ fn who_makes_its_leftovers_anew_hides_from_nobody_that_nothing_goes_on() {
     panic!("nobody is told:\n{}", setup.pool.snapshot());
 }
 
+/// An iteration that has begun, of five regions, which ends as the next one begins; `meanwhile`
+/// happens while it has them.
+fn iteration_beside(setup: &Setup, job: &Job<MockDevice>, meanwhile: impl FnOnce()) {
+    let wave = job.alloc(own(5)).unwrap();
+    meanwhile();
+    job.free(wave).unwrap();
+    setup.settle();
+    job.end_with_next().unwrap();
+}
+
 /// D60: a job that waits for its setup's memory, in no iteration, was passed over for ever by one
 /// whose iterations end as the next ones begin.
 #[test]
@@ -359,11 +369,7 @@ fn a_job_that_is_set_up_is_not_passed_over_for_ever() {
             b.alloc(learned(2)).unwrap();
             return;
         }
-        let wave = a.alloc(own(5)).unwrap();
-        busy(&b.alloc(learned(2)));
-        a.free(wave).unwrap();
-        setup.settle();
-        a.end_with_next().unwrap();
+        iteration_beside(&setup, &a, || busy(&b.alloc(learned(2))));
     }
     panic!("it waits still:\n{}", setup.pool.snapshot());
 }
@@ -384,13 +390,11 @@ fn a_job_that_has_given_up_its_setup_holds_others_up_once() {
             setup.device.advance_to(later);
             setup.settle();
         }
-        let wave = a.alloc(own(5)).unwrap();
-        if round == 0 {
-            busy(&b.alloc(learned(2)));
-        }
-        a.free(wave).unwrap();
-        setup.settle();
-        a.end_with_next().unwrap();
+        iteration_beside(&setup, &a, || {
+            if round == 0 {
+                busy(&b.alloc(learned(2)));
+            }
+        });
     }
     assert!(waited > 0, "it is never waited for");
 }
