@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::Ledger;
 use super::account::Account;
-use super::fairness::Bypasses;
+use super::fairness::{Bypasses, Reservation};
 use super::queue::{Obstacle, Queue};
 use super::run::{Phase, Stall};
 use crate::types::JobKey;
@@ -49,7 +49,7 @@ impl Ledger {
                 continue;
             }
             anew = true;
-            queue.start(place);
+            queue.start(place, self.now);
             self.waiting.retain(|&waiting| waiting != job);
             if self.let_in(job) {
                 queue.has_come_back(self, job);
@@ -60,6 +60,18 @@ impl Ledger {
         self.watch_for(&queue);
         self.queue = queue;
         self.call_turns();
+    }
+
+    /// A job waits to start or to come back from now on, unless it may at once.
+    pub(super) fn get_in_line(&mut self, job: JobKey) {
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.phase = Phase::Waiting(None);
+            (account.bypassed, account.reservation) = (Bypasses::default(), Reservation::default());
+            account.has_moved();
+        }
+        self.waiting.push_back(job);
+        self.told = None;
+        self.admit();
     }
 
     /// Why an iteration may not start now, whatever the policy says: what it may need does not fit
@@ -84,6 +96,9 @@ impl Ledger {
             return Some(Obstacle::Leftovers);
         }
         let need = self.room_to_start(job, own);
+        if need > own.holds() && self.is_return_awaited(job) {
+            return Some(Obstacle::Awaited);
+        }
         let fits = |kept: u32| need.saturating_add(kept) <= self.target;
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let runs = others().any(Account::is_running);
@@ -194,9 +209,12 @@ impl Ledger {
     /// Whether nothing is to start for now: a job that waits for memory is overdue, in an iteration or
     /// not, and what it waits for may still come back, or has come back and it has yet to ask again.
     /// If it has asked and nothing more comes back, or does not ask for longer than others have
-    /// patience, nobody waits for that: it counts anew, from when it asks again.
+    /// patience, nobody waits for that: it counts anew, from when it asks again. One that rests has
+    /// not asked.
     fn makes_way(&mut self) -> bool {
-        let is_overdue = |account: &Account| account.stall.is_some_and(Stall::is_overdue);
+        let is_overdue = |account: &Account| {
+            account.stall.is_some_and(Stall::is_overdue) && account.rest().is_none()
+        };
         if !self.accounts.values().any(is_overdue) {
             return false;
         }
@@ -238,7 +256,7 @@ impl Ledger {
         for waiter in &queue.waiters {
             if let Some(account) = self.accounts.get_mut(&queue.keys[waiter.job]) {
                 account.phase = Phase::Waiting(waiter.verdict.promise());
-                account.bypassed = waiter.bypassed;
+                (account.bypassed, account.reservation) = (waiter.bypassed, waiter.reservation);
             }
         }
         let soonest = queue.waiters.iter().filter_map(|waiter| waiter.verdict.ask_after()).min();

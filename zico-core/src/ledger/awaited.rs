@@ -1,5 +1,5 @@
-//! Memory that a running iteration waits for and is about to get: no iteration starts that would
-//! take it.
+//! Memory that a running iteration waits for and is about to get, or a job that comes back from the
+//! host: no iteration starts that would take it.
 //!
 //! A job may have its own memory back before the device has passed its use. So where the host is
 //! far ahead, what one iteration gives up is taken by the next one of the same job, and is never
@@ -34,6 +34,16 @@ impl Ledger {
             }
         }
         takes
+    }
+
+    /// Whether another job comes back from the host, and the device has yet to pass what it comes
+    /// back to. There is room for both, but who has given that up may have it again at once.
+    pub(super) fn is_return_awaited(&self, job: JobKey) -> bool {
+        let free = self.regions.free_count() as u64;
+        let waits = |other: &Account| {
+            other.away.is_coming_back() && other.denied && u64::from(other.away.regions()) > free
+        };
+        self.away > 0 && self.accounts.iter().any(|(&key, other)| key != job && waits(other))
     }
 
     /// The first job behind `after` that waits for memory in an iteration and may get it by itself,

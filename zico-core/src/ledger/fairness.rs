@@ -22,6 +22,11 @@
 //! ([`forget_time`](super::Ledger::forget_time)): a job that was slow to begin, or has done nothing
 //! for long, does not catch up with all that others had meanwhile.
 //!
+//! Where the first in line waits for those that run, others start that would not delay it, by what
+//! profiles tell. These may be wrong again and again: of what an iteration leaves behind they know
+//! nothing. So what it was told at first holds ([`Reservation`]): later than that no more than 16
+//! start before it.
+//!
 //! So of n jobs an iteration that asks to start is the first in line after at most 16 iterations
 //! that were asked for later, and one of each job that asked before it or was passed over as often.
 //! Then it waits for those that run, and for nothing that starts later (I5).
@@ -50,6 +55,29 @@ impl Bypasses {
     pub(super) fn order(self, other: Self) -> Option<Ordering> {
         let overdue = (self.is_overdue(), other.is_overdue());
         (overdue != (false, false)).then(|| overdue.1.cmp(&overdue.0))
+    }
+}
+
+/// By when the first in line is to start, since others have started that would not delay it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reservation {
+    due: Option<Ticks>,
+    /// Those that have started later than that.
+    late: Bypasses,
+}
+
+impl Reservation {
+    /// Another one starts now: this one is expected to wait so long, with it or without.
+    pub(super) fn note_other(&mut self, wait: Ticks, now: Ticks) {
+        let due = *self.due.get_or_insert(now.saturating_add(wait));
+        if now > due {
+            self.late.add();
+        }
+    }
+
+    /// It has come to nothing: nothing starts any more that may delay it all the same.
+    pub(super) fn is_broken(self) -> bool {
+        self.late.is_overdue()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Ledger;
 use super::account::Account;
-use super::fairness::{Bypasses, goes_on};
+use super::fairness::goes_on;
 use super::run::Phase;
 use crate::learn::predictor::{Peak, Predictor, Rollback};
 use crate::learn::signature::{Mark, Signature};
@@ -54,13 +54,7 @@ impl Ledger {
                     self.no_longer_goes_on(job);
                     return Ok(Begin::Wait(Some(rest).filter(|&rest| rest < Ticks::MAX)));
                 }
-                self.set_phase(job, Phase::Waiting(None));
-                if let Some(account) = self.accounts.get_mut(&job) {
-                    account.bypassed = Bypasses::default();
-                }
-                self.waiting.push_back(job);
-                self.told = None;
-                self.admit();
+                self.get_in_line(job);
             }
         }
         let Some(account) = self.accounts.get_mut(&job) else {

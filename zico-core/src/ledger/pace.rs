@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use super::Ledger;
 use super::account::{Account, Paced, Rest};
 use super::bucket::Bucket;
+use super::run::Stall;
 use crate::types::JobKey;
 use crate::types::error::Shortage;
 use crate::types::pace::Pace;
@@ -93,6 +94,10 @@ impl Ledger {
     /// Why a lease is not granted, if the job has to rest first.
     pub(super) fn rests(&mut self, job: JobKey, want: &Want, now: Ticks) -> Option<Shortage> {
         let rest = self.has_to_rest(job, now)?;
+        if self.accounts.get(&job)?.stall.is_some_and(Stall::is_overdue) {
+            // Others do not make way for it as long as it rests.
+            self.admit();
+        }
         let shortage = self.shortage(job, want.asked, want.pages.len() as u64);
         Some(Shortage { rest: Some(rest), ..shortage })
     }

@@ -291,7 +291,8 @@ impl Ledger {
             let kept = beside.map(|(_, third)| third.has_at_rest()).fold(0, u32::saturating_add);
             let fits = |most: u32| most.saturating_add(kept).saturating_add(all) <= self.target;
             let asks = other.holds().saturating_add(other.awaited().unwrap_or(0));
-            let peak = other.largest().unwrap_or(0).max(other.holds());
+            // One that has outgrown its peak asks for more than that.
+            let peak = other.largest().unwrap_or(0).max(asks);
             let waits = self.first_served((key, other), (job, own)).filter(|_| !fits(asks));
             waits.max(self.lets_run(other, own).filter(|_| !fits(peak)))
         });

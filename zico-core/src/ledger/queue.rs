@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::Ledger;
-use super::fairness::Bypasses;
+use super::fairness::{Bypasses, Reservation};
 use crate::policy::{Policy, Tenant, Verdict, View};
 use crate::types::JobKey;
 use crate::types::report::Activity;
@@ -19,6 +19,8 @@ pub(super) struct Waiter {
     pub(super) arrival: usize,
     /// How often a job that asked later was put before it.
     pub(super) bypassed: Bypasses,
+    /// By when it is to start, as long as it is the first.
+    pub(super) reservation: Reservation,
     /// What the policy says of it.
     pub(super) verdict: Verdict,
     /// What keeps it from starting, whatever the policy says.
@@ -84,12 +86,17 @@ impl Queue {
         }
         for (arrival, key) in ledger.waiting.iter().enumerate() {
             let Some(account) = ledger.accounts.get(key) else { continue };
-            let (bypassed, returns) = (account.bypassed, account.away.is_absent());
-            let goes_on = account.goes_on;
             if let Ok(job) = self.keys.binary_search(key) {
-                let (verdict, obstacle) = (Verdict::AfterAnEnd, None);
-                let waiter = Waiter { job, arrival, bypassed, verdict, obstacle, returns, goes_on };
-                self.waiters.push(waiter);
+                self.waiters.push(Waiter {
+                    job,
+                    arrival,
+                    bypassed: account.bypassed,
+                    reservation: account.reservation,
+                    verdict: Verdict::AfterAnEnd,
+                    obstacle: None,
+                    returns: account.away.is_absent(),
+                    goes_on: account.goes_on,
+                });
             }
         }
     }
@@ -118,7 +125,8 @@ impl Queue {
         (0..self.waiters.len()).find(|&place| {
             let Waiter { job, verdict, .. } = self.waiters[place];
             verdict.promise() == Some(Ticks::ZERO)
-                && (job == first.job || !self.delays(policy, budget, first, job))
+                && (job == first.job
+                    || !first.reservation.is_broken() && !self.delays(policy, budget, first, job))
         })
     }
 
@@ -155,12 +163,16 @@ impl Queue {
 
     /// The waiter at a place in the queue runs now. It has bypassed those who asked before it only
     /// if it was the first in order of those that leftovers do not hold up. One that was let start
-    /// because it delays nobody has bypassed nobody.
-    pub(super) fn start(&mut self, place: usize) {
+    /// because it delays nobody has bypassed nobody; but the first in line is to start when it was
+    /// to.
+    pub(super) fn start(&mut self, place: usize, now: Ticks) {
         let waiter = self.waiters.remove(place);
         self.jobs[waiter.job].activity = Activity::Running;
-        let is_passed = |other: &Waiter| other.obstacle.is_some_and(Obstacle::lets_others_start);
-        if self.waiters[..place].iter().all(is_passed) {
+        let holds = |other: &&mut Waiter| !other.obstacle.is_some_and(Obstacle::lets_others_start);
+        if let Some(first) = self.waiters[..place].iter_mut().find(holds) {
+            let wait = first.verdict.promise();
+            wait.into_iter().for_each(|wait| first.reservation.note_other(wait, now));
+        } else {
             let earlier = self.waiters.iter_mut().filter(|other| other.arrival < waiter.arrival);
             earlier.for_each(|other| other.bypassed.add());
         }

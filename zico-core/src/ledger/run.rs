@@ -8,7 +8,7 @@ use crate::types::want::Growth;
 /// A running iteration.
 pub(super) struct Run {
     pub(super) began: Ticks,
-    /// Time spent waiting for memory, the current wait left out.
+    /// Time spent waiting for memory or for its pace, the current wait left out.
     pub(super) stalled: Ticks,
     /// Regions of iteration lifetime held when it began: it is not expected to give those back.
     pub(super) carried: u32,
@@ -49,9 +49,9 @@ impl Run {
         self.persisted.saturating_add(self.told).saturating_sub(persistent)
     }
 
-    /// Time since the iteration's start, waits for memory left out, of which one may be under way.
-    pub(super) fn elapsed(&self, now: Ticks, stalled_since: Option<Ticks>) -> Ticks {
-        stalled_since
+    /// Time since the iteration's start without that for which it stood still, which it may do now.
+    pub(super) fn elapsed(&self, now: Ticks, stands_still_since: Option<Ticks>) -> Ticks {
+        stands_still_since
             .map_or(now, |since| since.min(now))
             .saturating_sub(self.began)
             .saturating_sub(self.stalled)

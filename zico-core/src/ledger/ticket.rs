@@ -17,7 +17,6 @@ use alloc::vec::Vec;
 use super::Ledger;
 use super::account::Account;
 use super::admission::rest;
-use super::fairness::Bypasses;
 use super::lease::{Denied, WorkOrder};
 use super::queue::Obstacle;
 use super::region::{Place, State};
@@ -168,11 +167,7 @@ impl Ledger {
             return Ok(true);
         }
         if matches!(account.phase, Phase::Idle) {
-            account.bypassed = Bypasses::default();
-            self.set_phase(job, Phase::Waiting(None));
-            self.waiting.push_back(job);
-            self.told = None;
-            self.admit();
+            self.get_in_line(job);
         }
         let may = self.accounts.get(&job).is_some_and(|account| account.away.is_coming_back());
         if !may {
@@ -186,6 +181,9 @@ impl Ledger {
     /// not all finish beside it.
     pub(super) fn obstacle_to_return(&mut self, job: JobKey) -> Option<Obstacle> {
         let own = self.accounts.get(&job)?;
+        if self.is_return_awaited(job) {
+            return Some(Obstacle::Awaited);
+        }
         let regions = own.away.regions();
         let all = self.room_to_return(job, own);
         let others =

@@ -51,8 +51,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// From now on the demand is `step.demand`. Calls come in order of progress and time.
+    /// From now on the demand is `step.demand`. A step is no earlier than the one before it, by
+    /// progress and by time.
     pub(crate) fn note(&mut self, step: Step) {
+        let before = self.steps.last().copied().unwrap_or_default();
+        let (progress, at) = (step.progress.at_least(before.progress), step.at.at_least(before.at));
+        let step = Step { progress, at, ..step };
         match self.steps.last_mut() {
             Some(last) if last.progress == step.progress => last.raise(&step),
             Some(last) if (last.demand, last.leased) == (step.demand, step.leased) => {}
@@ -63,10 +67,13 @@ impl Recorder {
         }
     }
 
+    /// The iteration has ended, no earlier than its last step has begun.
     pub(crate) fn finish(mut self, operations: Progress, length: Ticks) -> Profile {
         if self.steps.first().is_none_or(|first| !first.progress.is_zero() || !first.at.is_zero()) {
             self.steps.insert(0, Step::default());
         }
+        let last = self.steps.last().copied().unwrap_or_default();
+        let (operations, length) = (operations.at_least(last.progress), length.at_least(last.at));
         Profile::new(self.steps, operations, length)
     }
 }
@@ -74,7 +81,8 @@ impl Recorder {
 /// The region demand of one iteration, as far as recent iterations tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// At least one; the first begins at zero; strictly increasing in progress or time.
+    /// At least one; the first begins at zero; each later than the one before, by progress or by
+    /// time, and no earlier by the other.
     steps: Vec<Step>,
     /// The largest demand.
     peak: Regions,
@@ -82,7 +90,9 @@ pub struct Profile {
     crest: (Ticks, Ticks),
     /// For each step the most from there to the end.
     ahead: Vec<Ahead>,
+    /// No less than the last step's progress.
     operations: Progress,
+    /// No less than the last step's time.
     length: Ticks,
 }
 
@@ -94,11 +104,11 @@ impl Profile {
         length: Ticks,
     ) -> Option<Self> {
         let first = steps.first().is_some_and(|step| step.progress.is_zero() && step.at.is_zero());
-        let rises = |pair: &[Step]| {
-            (pair[0].progress, pair[0].at) <= (pair[1].progress, pair[1].at)
-                && pair[0].at <= pair[1].at
-        };
-        (first && steps.windows(2).all(rises)).then(|| Self::new(steps, operations, length))
+        let rises =
+            |pair: &[Step]| pair[0].progress <= pair[1].progress && pair[0].at <= pair[1].at;
+        let ends = |last: &Step| last.progress <= operations && last.at <= length;
+        let is_profile = first && steps.windows(2).all(rises) && steps.last().is_some_and(ends);
+        is_profile.then(|| Self::new(steps, operations, length))
     }
 
     fn new(steps: Vec<Step>, operations: Progress, length: Ticks) -> Self {
@@ -112,8 +122,9 @@ impl Profile {
     }
 
     /// An iteration of these steps, in order of progress and time, that makes `operations`
-    /// operations in `length`. Pools learn profiles themselves; this is for those who write
-    /// policies and want to try them on waves of their own.
+    /// operations in `length`. A step that is earlier than the one before it counts from there, and
+    /// an iteration lasts until its last step at least. Pools learn profiles themselves; this is for
+    /// those who write policies and want to try them on waves of their own.
     #[must_use]
     pub fn of(steps: impl IntoIterator<Item = Step>, operations: Progress, length: Ticks) -> Self {
         let mut recorder = Recorder::default();

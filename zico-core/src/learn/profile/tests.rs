@@ -32,6 +32,22 @@ fn progress_and_time_convert_into_each_other() {
 }
 
 #[test]
+fn what_comes_from_elsewhere_is_in_order_or_no_profile() {
+    let of = |steps: &[(u32, u64, u32)], operations, length| {
+        let steps =
+            steps.iter().map(|&(progress, at, demand)| step(progress, at, demand)).collect();
+        Profile::from_parts(steps, Progress::new(operations), Ticks::new(length)).is_some()
+    };
+    assert!(of(&[(0, 0, 1), (10, 100, 2), (20, 100, 3)], 20, 100));
+    assert!(!of(&[], 20, 100));
+    assert!(!of(&[(1, 0, 1)], 20, 100) && !of(&[(0, 1, 1)], 20, 100));
+    assert!(!of(&[(0, 0, 1), (10, 100, 2), (20, 99, 3)], 20, 100));
+    assert!(!of(&[(0, 0, 1), (10, 100, 2), (9, 100, 3)], 20, 100));
+    assert!(!of(&[(0, 0, 1), (10, 101, 2)], 20, 100), "it begins when the iteration is over");
+    assert!(!of(&[(0, 0, 1), (21, 100, 2)], 20, 100));
+}
+
+#[test]
 fn the_claim_is_the_largest_demand_still_ahead() {
     let wave = profile(&[(0, 0, 1), (10, 100, 5), (20, 150, 2), (30, 200, 3)], 40, 400);
     for (progress, claim) in [(0, 5), (10, 5), (19, 5), (20, 3), (39, 3), (100, 3)] {
@@ -139,5 +155,21 @@ proptest! {
         let both = newer.envelope(&older);
         prop_assert_eq!(both.claim(), newer.claim().max(older.claim()));
         prop_assert_eq!(both.peak(), newer.peak().max(older.peak()));
+    }
+
+    /// Whatever steps and length somebody gives.
+    #[test]
+    fn a_profile_is_in_order(
+        steps in vec((0u32..9, 0u64..9, 0u32..9), 0..20),
+        (operations, length) in (0u32..9, 0u64..9),
+    ) {
+        let wave = profile(&steps, operations, length);
+        let first = wave.steps()[0];
+        prop_assert!(first.progress.is_zero() && first.at.is_zero());
+        let mut points: Vec<_> = wave.steps().iter().map(|step| (step.progress, step.at)).collect();
+        points.push((wave.operations(), wave.length()));
+        prop_assert!(points.windows(2).all(|two| two[0].0 <= two[1].0 && two[0].1 <= two[1].1));
+        let parts = Profile::from_parts(wave.steps().to_vec(), wave.operations(), wave.length());
+        prop_assert_eq!(parts, Some(wave));
     }
 }

@@ -13,7 +13,7 @@ mod waits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::fairness::Bypasses;
+use super::fairness::{Bypasses, Reservation};
 use super::first_wave::FirstWave;
 use super::pages::{Moment, Pages};
 use super::run::{Phase, Run, Stall};
@@ -84,6 +84,8 @@ pub(crate) struct Account {
     still: bool,
     /// How often it was put behind jobs that had asked later, since it has waited.
     pub(super) bypassed: Bypasses,
+    /// By when it is to start, while it waits first in line.
+    pub(super) reservation: Reservation,
     /// What it has had of the device's time.
     pub(super) time: Time,
     /// Its last iteration has ended because the next one begins, which goes before those that wait.
@@ -144,6 +146,7 @@ impl Account {
             seen: None,
             still: false,
             bypassed: Bypasses::default(),
+            reservation: Reservation::default(),
             time: Time::default(),
             goes_on: false,
             follows: false,
@@ -309,13 +312,13 @@ impl Account {
             // It has gone on without what it was denied.
             self.resume(now);
         }
-        let stalled = self.stall.map(|stall| stall.since);
+        let stands_still = self.stands_still_since();
         let (total, persistent, held) = (self.leased_total(), self.persistent(), self.ephemeral());
         if let Some(run) = self.run() {
             run.total = run.total.max(total);
             run.held = run.held.max(held);
             run.most = run.most.max(run.grown(persistent));
-            let at = run.elapsed(now, stalled);
+            let at = run.elapsed(now, stands_still);
             run.recorder.note(Step { progress, at, demand, leased });
         }
     }
@@ -330,7 +333,8 @@ impl Account {
         let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
             return false;
         };
-        let length = run.elapsed(now, self.stall.take().map(|stall| stall.since));
+        let length = run.elapsed(now, self.stands_still_since());
+        self.stall = None;
         self.count_time(now);
         self.course.ended = Some(now);
         self.turn.iter_mut().for_each(|turn| turn.has_run = true);

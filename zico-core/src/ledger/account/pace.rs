@@ -24,12 +24,16 @@ pub(in crate::ledger) struct Rest {
 }
 
 impl Account {
-    /// A new iteration counts its progress from the beginning.
+    /// A new iteration counts its progress from the beginning, and with it the time for which a
+    /// thread of the job may rest.
     pub(in crate::ledger) fn restart_pace(&mut self, now: Ticks) {
         if let Some(paced) = &mut self.pace {
             let progress = self.pulse.progress();
             paced.bucket.settle(progress, now);
             paced.bucket.restart();
+            if let Some(rest) = &mut paced.rest {
+                (rest.since, rest.at) = (now, Progress::ZERO);
+            }
         }
     }
 
@@ -42,6 +46,20 @@ impl Account {
         if let (Phase::Running(run), None) = (&mut self.phase, &self.stall) {
             run.stalled = run.stalled.saturating_add(now.saturating_sub(rest.since));
         }
+    }
+
+    /// If it rests, its time until now has been counted.
+    pub(in crate::ledger) fn rests_from(&mut self, now: Ticks) {
+        if let Some(rest) = self.pace.as_mut().and_then(|paced| paced.rest.as_mut()) {
+            rest.since = rest.since.at_least(now);
+        }
+    }
+
+    /// Since when its time stands still, if it does: it waits for memory, or rests.
+    pub(in crate::ledger) fn stands_still_since(&self) -> Option<Ticks> {
+        let stall = self.stall.map(|stall| stall.since);
+        let rest = self.rest().map(|rest| rest.since);
+        stall.into_iter().chain(rest).min()
     }
 
     /// That it rests, if it does and has not gone on otherwise.

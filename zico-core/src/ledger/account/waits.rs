@@ -132,6 +132,7 @@ impl Account {
         let Some(stall) = self.stall.take() else { return };
         if let Phase::Running(run) = &mut self.phase {
             run.stalled = run.stalled.saturating_add(now.saturating_sub(stall.since));
+            self.rests_from(now);
         }
         self.count_time(now);
     }

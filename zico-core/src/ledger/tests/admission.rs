@@ -71,3 +71,41 @@ fn a_small_one_starts_before_the_first_if_that_does_not_delay_it() {
     books.start(three);
     assert!(waits(&mut books, four), "the first one would not fit beside it");
 }
+
+/// Whoever is let start first is always about to end.
+struct SoonAfter(u64);
+
+impl Policy for SoonAfter {
+    fn name(&self) -> &'static str {
+        "soon after"
+    }
+
+    fn decide(&mut self, view: &View<'_>) -> Verdict {
+        if view.candidate == 0 { Verdict::After(Ticks::new(self.0)) } else { Verdict::Start }
+    }
+}
+
+/// D62: profiles do not tell what an iteration leaves behind. So the first in line was said to
+/// start soon, whoever starts meanwhile, again and again.
+#[test]
+fn the_first_in_line_starts_though_others_are_never_said_to_delay_it() {
+    for soon in [1, 50, 5000] {
+        let books = Books::under(10, SoonAfter(soon), HandOver::Fenced);
+        let (mut books, [first, one, two]) = known(books, [4, 3, 3]);
+        books.start(one);
+        assert!(waits(&mut books, first));
+        let due = books.now.saturating_add(Ticks::new(soon));
+        let (mut runs, mut next, mut late) = (one, two, 0);
+        // One of the two always runs.
+        while books.begin(next) == Ok(Begin::Started) {
+            late += u32::from(books.now > due);
+            assert!(late < 20, "it was to start at {due:?}, and it is {:?}", books.now);
+            books.end(runs);
+            (runs, next) = (next, runs);
+        }
+        assert!(late >= 15, "{soon}: they start until then");
+        books.end(runs);
+        books.start(first);
+        books.start(next);
+    }
+}

@@ -30,6 +30,7 @@ mod lagging;
 mod learned;
 mod leases;
 mod moving;
+mod outgrown;
 mod pace;
 mod quota;
 mod refusals;

@@ -104,6 +104,58 @@ fn a_lease_waits_for_a_token_and_the_wait_is_not_the_iterations() {
     assert_eq!(profile.length(), Ticks::new(4));
 }
 
+/// The device may pass what it has given up meanwhile, which is noted.
+#[test]
+fn what_is_noted_while_an_iteration_rests_is_no_later_than_its_end() {
+    let mut books = Books::new(8);
+    let job = books.join("a");
+    books.start(job);
+    books.set_pace(job, one_in(100));
+    books.lease(job, Zone::Iteration, &[0, 1]);
+    books.give(job, Zone::Iteration, &[0]);
+    let batch = books.fence(job).unwrap();
+    books.tick(job);
+    let rest = books.rest(job, 2).unwrap();
+    books.pass(rest.value() - 10);
+    assert_eq!(books.ledger.completed(job, batch, books.now), Some(true));
+    books.pass(10);
+    books.lease(job, Zone::Iteration, &[2]);
+    books.end(job);
+    let profile = books.ledger.profile(job).unwrap();
+    assert_eq!(profile.length(), Ticks::new(6), "its own operations");
+    let steps: Vec<u64> = profile.steps().iter().map(|step| step.at.value()).collect();
+    assert!(steps.is_sorted() && steps.last() < Some(&6), "{steps:?}");
+}
+
+/// One of its threads waits for memory, and another one, which has gone on, rests.
+#[test]
+fn time_for_which_an_iteration_stood_still_counts_once() {
+    let mut books = Books::new(4);
+    let (job, other) = (books.join("a"), books.join("b"));
+    for _ in 0..3 {
+        books.iterate(job, 3);
+        books.iterate(other, 2);
+    }
+    books.start(other);
+    books.lease(other, Zone::Iteration, &[0, 1]);
+    books.start(job);
+    books.lease(job, Zone::Iteration, &[0]);
+    assert!(books.is_denied(job, Zone::Iteration, &[1, 2]));
+    books.pass(100);
+    books.tick(job);
+    books.set_pace(job, Pace::HALT);
+    books.end(other);
+    assert!(books.rest(job, 1).is_some());
+    books.pass(100);
+    books.look();
+    books.pass(100);
+    books.set_pace(job, None);
+    books.pass(100);
+    books.end(job);
+    let length = books.ledger.profile(job).unwrap().length().value();
+    assert!((100..110).contains(&length), "{length}");
+}
+
 #[test]
 fn one_that_goes_on_otherwise_does_not_rest() {
     let mut books = Books::new(8);
@@ -189,6 +241,29 @@ fn what_a_job_leaves_behind_it_comes_back_for_whatever_its_pace() {
     books.end(slow);
     books.start(other);
     assert_eq!(books.begin(slow), Ok(Begin::Wait(None)), "nobody waits for it now");
+}
+
+/// D63: nothing starts before a job goes on that has been passed over often enough and waits for
+/// memory; but one that rests has not asked.
+#[test]
+fn nobody_makes_way_for_one_that_rests() {
+    let mut books = Books::new(6);
+    let (slow, other) = (books.join("slow"), books.join("other"));
+    (0..3).for_each(|_| books.iterate(other, 5));
+    let mut passed = 0;
+    while books.begin(other) == Ok(Begin::Started) {
+        books.lease(other, Zone::Iteration, &[0, 1, 2, 3, 4]);
+        assert!(books.is_denied(slow, Zone::Iteration, &[0, 1]));
+        books.give_for_good(other, Zone::Iteration, &[0, 1, 2, 3, 4]);
+        books.end(other);
+        passed += 1;
+        assert!(passed < 40, "nobody makes way");
+    }
+    books.set_pace(slow, Pace::HALT);
+    books.woken();
+    assert_eq!(books.rest(slow, 0), Some(Ticks::MAX));
+    assert!(books.woken(), "the other one may start");
+    books.start(other);
 }
 
 #[test]

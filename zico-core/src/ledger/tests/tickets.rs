@@ -19,7 +19,7 @@ impl Books {
         pages.len()
     }
 
-    fn set_off(&mut self, job: JobKey) -> Vec<(Zone, u64)> {
+    pub(super) fn set_off(&mut self, job: JobKey) -> Vec<(Zone, u64)> {
         self.ledger.suspend(job).unwrap();
         let (mut pages, mut from) = (Vec::new(), Some((0, 0)));
         while let Some(next) = from {
@@ -28,7 +28,7 @@ impl Books {
         pages
     }
 
-    fn send(&mut self, job: JobKey, pages: &[(Zone, u64)]) {
+    pub(super) fn send(&mut self, job: JobKey, pages: &[(Zone, u64)]) {
         for &(zone, page) in pages {
             self.ledger.send(job, zone, [page], self.now);
         }
@@ -337,4 +337,35 @@ fn an_iteration_of_which_nothing_is_known_ends_before_a_job_comes_back() {
     books.give_for_good(two, Zone::Iteration, &[0, 1, 2, 3, 4, 5]);
     books.end(two);
     assert!(books.may_return(one));
+}
+
+/// D65: who has used a job's room meanwhile may have its own memory again before the device has
+/// passed its use. Two by turns always had, and the one that was to come back found none free.
+#[test]
+fn nothing_starts_that_would_have_again_what_a_job_comes_back_to() {
+    let mut books = Books::new(10);
+    let (one, two, three) = (books.join("a"), books.join("b"), books.join("c"));
+    books.lease(one, Zone::Persistent, &[0, 1, 2, 3]);
+    for (job, pages) in [(two, 6), (three, 4)] {
+        (0..3).for_each(|_| books.iterate(job, pages));
+    }
+    books.go(one);
+    let [_, batch] = [(two, 6), (three, 4)].map(|(job, pages)| {
+        let pages: Vec<u64> = (0..pages).collect();
+        books.start(job);
+        books.lease(job, Zone::Iteration, &pages);
+        books.give(job, Zone::Iteration, &pages);
+        let batch = books.fence(job).unwrap();
+        books.end(job);
+        batch
+    });
+    assert!(books.may_return(one), "there is room for it");
+    assert!(!books.come_back(one, Zone::Persistent, &[0, 1, 2, 3]), "which drains");
+    assert!(matches!(books.begin(two), Ok(Begin::Wait(_))));
+    books.woken();
+    assert_eq!(books.ledger.completed(three, batch, books.now), Some(true));
+    assert!(books.woken());
+    books.start(two);
+    books.lease(two, Zone::Iteration, &[0, 1, 2, 3, 4, 5]);
+    assert!(books.come_back(one, Zone::Persistent, &[0, 1, 2, 3]));
 }

@@ -5,21 +5,21 @@ use crate::ledger::Use;
 use crate::types::error::{BudgetError, NotSuspended};
 use crate::types::report::Activity;
 
-const SLICE: Ticks = Ticks::new(100);
+pub(super) const SLICE: Ticks = Ticks::new(100);
 
 impl Books {
-    fn join_turns(&mut self, name: &str, priority: i32) -> JobKey {
+    pub(super) fn join_turns(&mut self, name: &str, priority: i32) -> JobKey {
         self.try_join(JobConfig::new(name).priority(priority).preemptible(SLICE)).unwrap()
     }
 
     /// So much time goes by, and somebody looks.
-    fn go_by(&mut self, ticks: Ticks) {
+    pub(super) fn go_by(&mut self, ticks: Ticks) {
         self.now = self.now.saturating_add(ticks);
         self.ledger.look(self.now);
     }
 
     /// A job comes back with these pages of what persists, if it may.
-    fn is_brought_back(&mut self, job: JobKey, pages: &[u64]) -> bool {
+    pub(super) fn is_brought_back(&mut self, job: JobKey, pages: &[u64]) -> bool {
         if !self.may_return(job) {
             return false;
         }
