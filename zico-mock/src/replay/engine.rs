@@ -11,8 +11,10 @@ use super::{GRANULARITY, JobOutcome, Outcome, PATIENCE, ReplayConfig, ReplayErro
 use crate::trace::Trace;
 use crate::{MockConfig, MockDevice, Operation};
 
-/// The limit of rounds without progress at one moment.
+/// The limit of rounds without progress at one moment ...
 const VAIN_ROUNDS: u32 = 10_000;
+/// ... and of those in which time goes by and no job goes on.
+const IDLE_ROUNDS: u32 = 1_000_000;
 
 /// A replay under way.
 pub(super) struct Replay<'t> {
@@ -68,7 +70,7 @@ impl<'t> Replay<'t> {
 
     pub(super) fn run(mut self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, ReplayError> {
         let mut reported = 0;
-        let (mut last, mut rounds) = ((Ticks::ZERO, 0), 0);
+        let (mut last, mut vain, mut idle) = ((Ticks::ZERO, 0), 0, 0);
         while !self.is_over() {
             let ready =
                 |(i, actor): (usize, &Actor<'_>)| Some((actor.ready_at()?, actor.turns(), i));
@@ -98,11 +100,13 @@ impl<'t> Replay<'t> {
                 self.actors.iter_mut().for_each(Actor::settle);
             }
             // Each round advances time or some job. Many rounds that do neither mean that waiting
-            // jobs wake each other without progress.
+            // jobs wake each other without progress; very many in which only time goes by, that
+            // they go to the host and come back for ever.
             let point = (self.now(), self.actors.iter().map(Actor::steps).sum::<u64>());
-            rounds = if point == last { rounds + 1 } else { 0 };
+            vain = if point == last { vain + 1 } else { 0 };
+            idle = if point.1 == last.1 { idle + 1 } else { 0 };
             last = point;
-            if rounds > VAIN_ROUNDS {
+            if vain > VAIN_ROUNDS || idle > IDLE_ROUNDS {
                 return Err(self.deadlock());
             }
             self.check_patience()?;
@@ -118,14 +122,17 @@ impl<'t> Replay<'t> {
     /// Whether the window closes: each job has done its iterations, but for those that are paced, or
     /// its time is over.
     fn is_over(&self) -> bool {
-        let is_paced = |i: usize| {
-            self.pacer.as_ref().is_some_and(|pacer| pacer.paces(i))
-                || self.elastic.as_ref().is_some_and(|elastic| elastic.paces(i))
-        };
+        let is_over = |(i, actor): (usize, &Actor<'_>)| actor.is_done() || self.is_paced(i);
         match self.length {
             Some(length) => self.now() >= length,
-            None => self.actors.iter().enumerate().all(|(i, actor)| actor.is_done() || is_paced(i)),
+            None => self.actors.iter().enumerate().all(is_over),
         }
+    }
+
+    /// Whether a job is paced.
+    fn is_paced(&self, job: usize) -> bool {
+        self.pacer.as_ref().is_some_and(|pacer| pacer.paces(job))
+            || self.elastic.as_ref().is_some_and(|elastic| elastic.paces(job))
     }
 
     /// What happens next by the clock alone.
@@ -173,17 +180,17 @@ impl<'t> Replay<'t> {
         Ok(())
     }
 
-    /// No job may wait for ever, however busy the others are.
+    /// No job may wait for ever, however busy the others are. One that is paced may, for as long as
+    /// they run.
     fn check_patience(&mut self) -> Result<(), ReplayError> {
-        if self.pacer.is_some() || self.elastic.is_some() {
-            // A job that is paced may wait for as long as the others run.
-            return Ok(());
-        }
         let total = self.actors.iter().map(Actor::iterations).sum();
-        let starved = |actor: &mut Actor<'_>| actor.has_waited(total) > PATIENCE;
-        let Some(job) = self.actors.iter_mut().position(starved) else { return Ok(()) };
-        let (job, snapshot) = (self.actors[job].name().to_owned(), self.pools.books());
-        Err(ReplayError::Starved { job, snapshot })
+        for job in 0..self.actors.len() {
+            if self.actors[job].has_waited(total) > PATIENCE && !self.is_paced(job) {
+                let (job, snapshot) = (self.actors[job].name().to_owned(), self.pools.books());
+                return Err(ReplayError::Starved { job, snapshot });
+            }
+        }
+        Ok(())
     }
 
     fn deadlock(&self) -> ReplayError {

@@ -172,8 +172,8 @@ pub enum ReplayError {
         /// The pool's snapshot.
         snapshot: String,
     },
-    /// Every job waits and nothing can happen any more: a breach of promise I4.
-    #[error("at {at} every job waits and the device has nothing left to do:\n{snapshot}")]
+    /// Every job waits, whatever happens, if anything still can: a breach of promise I4.
+    #[error("at {at} every job waits, and no longer for the device:\n{snapshot}")]
     Deadlock {
         /// When.
         at: Ticks,

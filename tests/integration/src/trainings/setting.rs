@@ -28,7 +28,8 @@ pub struct Setting {
     slice: Option<Ticks>,
     priorities: Vec<Priority>,
     pacing: Option<Pacing>,
-    terms: Vec<JobConfig>,
+    /// Of each job the priority and the floor.
+    terms: Vec<(i32, Bytes)>,
     usage: Vec<Usage>,
     machine: Machine,
 }
@@ -52,9 +53,9 @@ impl Setting {
             false => Priority::Production,
         };
         let terms = |rng: &mut Rng| {
-            let config =
-                JobConfig::default().priority(if takes_turns { 0 } else { rng.i32(-1..2) });
-            if rng.u8(..6) == 0 { config.floor(Bytes::mib(2 * rng.u64(1..4))) } else { config }
+            let priority = if takes_turns { 0 } else { rng.i32(-1..2) };
+            let has_floor = rng.u8(..6) == 0;
+            (priority, Bytes::mib(if has_floor { 2 * rng.u64(1..4) } else { 0 }))
         };
         Self {
             f: [0.0, 0.1, 0.25, 0.5, 0.8, 1.0].get(rng.usize(..7)).copied(),
@@ -85,6 +86,9 @@ impl Setting {
 
     /// The replay that it asks for, of these jobs.
     pub(super) fn config(&self, traces: &[&Trace]) -> ReplayConfig {
+        let terms = |&(priority, floor): &(i32, Bytes)| {
+            JobConfig::default().priority(priority).floor(floor)
+        };
         let config = ReplayConfig {
             budget: Bytes::ZERO,
             region: Some(self.region),
@@ -92,7 +96,7 @@ impl Setting {
             hand_over: self.hand_over,
             fewest_calls: self.fewest_calls,
             iterations: self.iterations,
-            jobs: self.terms.clone(),
+            jobs: self.terms.iter().map(terms).collect(),
             detect: self.detect,
             learned: self.learned,
             ends_with_next: self.ends_with_next && !self.detect,
@@ -110,7 +114,10 @@ impl Setting {
             length: None,
             machine: self.machine.clone(),
         };
-        let budget = budget(traces, self.f, &config);
+        // No job is let in whose floor is not free.
+        let region = self.region.value();
+        let floors = self.terms.iter().map(|(_, floor)| floor.value().next_multiple_of(region));
+        let budget = budget(traces, self.f, &config).at_least(Bytes::new(floors.sum()));
         ReplayConfig { budget, ..config }
     }
 }

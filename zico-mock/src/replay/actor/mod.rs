@@ -32,6 +32,8 @@ pub(in crate::replay) struct Actor<'t> {
     state: State,
     /// The operation that waits, and since when.
     pending: Option<(Deed, Ticks)>,
+    /// It has waited for the pool, and is about to ask again.
+    asks_again: bool,
     /// Between iterations one that takes turns claims nothing: it may be on the host.
     blocks: HashMap<BlockId, (Block, Option<Claim>)>,
     takes_turns: bool,
@@ -84,6 +86,7 @@ impl<'t> Actor<'t> {
             random: fastrand::Rng::with_seed(config.machine.seed.wrapping_add(index.into())),
             state: State::Ready(usage.arrives),
             pending: None,
+            asks_again: false,
             blocks: HashMap::new(),
             takes_turns: config.slice.is_some(),
             sides: Sides::default(),
@@ -177,13 +180,18 @@ impl<'t> Actor<'t> {
     /// Whether it is at an iteration, or wants to be: not one that rests between two.
     pub(in crate::replay) fn is_at_iteration(&self) -> bool {
         let enqueued = self.device.outstanding(self.stream) > 0;
-        enqueued || self.is_inside() || self.waits_for_pool()
+        enqueued || self.is_inside() || self.is_held_up()
+    }
+
+    /// Whether it waits for the pool, for all that is known before it has asked again.
+    fn is_held_up(&self) -> bool {
+        self.waits_for_pool() || self.asks_again
     }
 
     /// Whether it waits for the pool (for memory, a start or its pace) and the device has done all
     /// that it has enqueued.
     pub(in crate::replay) fn rests(&self) -> bool {
-        self.waits_for_pool() && self.device.outstanding(self.stream) == 0
+        self.is_held_up() && self.device.outstanding(self.stream) == 0
     }
 
     /// The recorded work that the device has done of it.
@@ -204,6 +212,7 @@ impl<'t> Actor<'t> {
     pub(in crate::replay) fn look_again(&mut self, now: Ticks) {
         if self.state == State::Pool {
             self.state = State::Ready(now);
+            self.asks_again = true;
         }
     }
 
@@ -228,6 +237,7 @@ impl<'t> Actor<'t> {
     /// Goes on until the host is busy or has to wait. Calls to the device's memory keep it busy.
     pub(in crate::replay) fn step(&mut self, now: Ticks) -> Result<(), ReplayError> {
         self.turns += 1;
+        self.asks_again = false;
         let mut before = (self.device.calls(), self.device.usage().mapped);
         loop {
             let (deed, since) = self.pending.take().unwrap_or_else(|| (self.source.next(), now));
