@@ -184,7 +184,7 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&job) else { return false };
         let returns = account.away.is_absent();
         if returns {
-            account.away.come_back();
+            account.comes_back();
         }
         account.phase = if returns { Phase::Idle } else { Phase::Admitted };
         account.has_moved();

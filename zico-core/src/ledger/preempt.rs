@@ -285,7 +285,7 @@ impl Ledger {
             return Some(Ticks::MAX);
         }
         let comes = |other: &Account| other.away.is_empty() || other.away.is_coming_back();
-        let here = others().filter(|(_, other)| !other.is_called() && comes(other));
+        let here = others().filter(|(_, other)| !other.gone && !other.is_called() && comes(other));
         let until = here.filter_map(|(&key, other)| {
             let beside = others().filter(|&(&third, _)| third != key);
             let kept = beside.map(|(_, third)| third.has_at_rest()).fold(0, u32::saturating_add);
@@ -352,8 +352,8 @@ impl Ledger {
             let slice = other.turn.map_or(turn.slice, |turn| turn.slice);
             return Some(turn.since.max(other.given()).saturating_add(slice));
         }
-        let ended = other.ended().filter(|_| matches!(other.phase, Phase::Idle));
-        Some(ended.map_or(Ticks::MAX, |ended| ended.saturating_add(turn.slice)))
+        let since = other.rests_since().filter(|_| matches!(other.phase, Phase::Idle));
+        Some(since.map_or(Ticks::MAX, |since| since.saturating_add(turn.slice)))
     }
 
     /// Whether what a job needs could be had if others gave way, now or later.

@@ -45,6 +45,7 @@ impl Ledger {
         }
         let Some(account) = self.accounts.get_mut(&job) else { return Err(NotSuspended::Left) };
         account.away.go();
+        account.goes_on = false;
         account.has_moved();
         account.stall = None;
         // All that it has is to come back: none of it is a guess any more.
@@ -121,7 +122,7 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         account.away.arrive();
         account.has_moved();
-        account.turn_changes(now);
+        account.has_left(now);
         account.note(now);
         self.now = now;
         self.notify();

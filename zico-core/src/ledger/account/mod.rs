@@ -88,7 +88,8 @@ pub(crate) struct Account {
     pub(super) reservation: Reservation,
     /// What it has had of the device's time.
     pub(super) time: Time,
-    /// Its last iteration has ended because the next one begins, which goes before those that wait.
+    /// It begins an iteration at once, which goes before those that wait: the last one has ended
+    /// because of that, or it comes from the host and had come before in vain.
     pub(super) goes_on: bool,
     /// Its iterations follow each other: the last one ended as the running one began.
     pub(super) follows: bool,

@@ -13,6 +13,8 @@ pub(in crate::ledger) struct Turn {
     pub(in crate::ledger) since: Ticks,
     /// An iteration has ended since it came to the device.
     pub(in crate::ledger) has_run: bool,
+    /// It had to leave the device before one had.
+    in_vain: bool,
     /// It is to give way.
     pub(in crate::ledger) called: bool,
     /// It could not go to the host: it is not called again before.
@@ -35,7 +37,8 @@ pub(super) struct Course {
 impl Turn {
     pub(super) const fn new(slice: Ticks) -> Self {
         let zero = Ticks::ZERO;
-        Self { slice, since: zero, has_run: false, called: false, spared: zero, held: false }
+        let (has_run, in_vain, called, held) = (false, false, false, false);
+        Self { slice, since: zero, has_run, in_vain, called, spared: zero, held }
     }
 }
 
@@ -70,6 +73,21 @@ impl Account {
         if core::mem::take(&mut self.course.awaits_turns) {
             self.turn_changes(now);
         }
+    }
+
+    /// It leaves the device.
+    pub(in crate::ledger) fn has_left(&mut self, now: Ticks) {
+        if let Some(turn) = &mut self.turn {
+            turn.in_vain = !turn.has_run;
+        }
+        self.turn_changes(now);
+    }
+
+    /// It may come back to the device. If it had come the last time in vain nothing starts before
+    /// its iteration does: else it would be sent away by one that starts meanwhile, each time.
+    pub(in crate::ledger) fn comes_back(&mut self) {
+        self.away.come_back();
+        self.goes_on = self.turn.is_some_and(|turn| turn.in_vain);
     }
 
     /// When others last gave way to it, or it came to the device.
@@ -110,10 +128,14 @@ impl Account {
     /// Whether it runs, is about to, or has done so within the last `span`, or has come to the device
     /// since then and has yet to run.
     pub(in crate::ledger) fn is_active(&self, now: Ticks, span: Ticks) -> bool {
-        let is_recent = |at: Ticks| now < at.saturating_add(span);
-        let has_come = || self.turn.is_some_and(|turn| !turn.has_run && is_recent(turn.since));
-        let lately = self.course.ended.is_some_and(is_recent) || has_come();
+        let lately = self.rests_since().is_some_and(|since| now < since.saturating_add(span));
         self.is_running() || matches!(self.phase, Phase::Waiting(_)) || lately
+    }
+
+    /// When its last iteration ended or, if it has run none since, it came to the device.
+    pub(in crate::ledger) fn rests_since(&self) -> Option<Ticks> {
+        let came = self.turn.filter(|turn| !turn.has_run).map(|turn| turn.since);
+        self.course.ended.max(came)
     }
 
     /// Whether it is on the device, waits, and has not run since it came.

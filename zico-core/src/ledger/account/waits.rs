@@ -70,7 +70,8 @@ impl Account {
 
     /// Whether nothing starts before its next iteration does, which it is about to begin.
     pub(in crate::ledger) fn is_about_to_begin(&self) -> bool {
-        let can = matches!(self.phase, Phase::Idle) && self.away.is_empty();
+        let is_here = self.away.is_empty() || self.away.is_coming_back();
+        let can = matches!(self.phase, Phase::Idle) && is_here;
         self.goes_on && can && !self.gone
     }
 

@@ -22,6 +22,7 @@ mod admission;
 mod adopt;
 mod ahead;
 mod budget;
+mod coming_back;
 mod fences;
 mod going_on;
 mod in_all;
@@ -30,7 +31,7 @@ mod lagging;
 mod learned;
 mod leases;
 mod moving;
-mod outgrown;
+
 mod pace;
 mod quota;
 mod refusals;
