@@ -352,7 +352,7 @@ impl Ledger {
             let slice = other.turn.map_or(turn.slice, |turn| turn.slice);
             return Some(turn.since.max(other.given()).saturating_add(slice));
         }
-        let since = other.rests_since().filter(|_| matches!(other.phase, Phase::Idle));
+        let since = other.idle_since().filter(|_| matches!(other.phase, Phase::Idle));
         Some(since.map_or(Ticks::MAX, |since| since.saturating_add(turn.slice)))
     }
 

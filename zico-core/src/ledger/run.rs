@@ -49,9 +49,9 @@ impl Run {
         self.persisted.saturating_add(self.told).saturating_sub(persistent)
     }
 
-    /// Time since the iteration's start without that for which it stood still, which it may do now.
-    pub(super) fn elapsed(&self, now: Ticks, stands_still_since: Option<Ticks>) -> Ticks {
-        stands_still_since
+    /// Time since the iteration's start without pauses, of which one may be under way.
+    pub(super) fn elapsed(&self, now: Ticks, paused_since: Option<Ticks>) -> Ticks {
+        paused_since
             .map_or(now, |since| since.min(now))
             .saturating_sub(self.began)
             .saturating_sub(self.stalled)

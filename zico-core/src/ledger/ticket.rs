@@ -122,7 +122,7 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&job) else { return };
         account.away.arrive();
         account.has_moved();
-        account.has_left(now);
+        account.leaves_device(now);
         account.note(now);
         self.now = now;
         self.notify();

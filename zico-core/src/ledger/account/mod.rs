@@ -313,13 +313,13 @@ impl Account {
             // It has gone on without what it was denied.
             self.resume(now);
         }
-        let stands_still = self.stands_still_since();
+        let paused = self.paused_since();
         let (total, persistent, held) = (self.leased_total(), self.persistent(), self.ephemeral());
         if let Some(run) = self.run() {
             run.total = run.total.max(total);
             run.held = run.held.max(held);
             run.most = run.most.max(run.grown(persistent));
-            let at = run.elapsed(now, stands_still);
+            let at = run.elapsed(now, paused);
             run.recorder.note(Step { progress, at, demand, leased });
         }
     }
@@ -334,7 +334,7 @@ impl Account {
         let Phase::Running(run) = core::mem::replace(&mut self.phase, Phase::Idle) else {
             return false;
         };
-        let length = run.elapsed(now, self.stands_still_since());
+        let length = run.elapsed(now, self.paused_since());
         self.stall = None;
         self.count_time(now);
         self.course.ended = Some(now);

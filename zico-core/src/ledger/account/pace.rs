@@ -55,8 +55,8 @@ impl Account {
         }
     }
 
-    /// Since when its time stands still, if it does: it waits for memory, or rests.
-    pub(in crate::ledger) fn stands_still_since(&self) -> Option<Ticks> {
+    /// Since when the time of its iteration does not count, if so: it waits for memory, or rests.
+    pub(in crate::ledger) fn paused_since(&self) -> Option<Ticks> {
         let stall = self.stall.map(|stall| stall.since);
         let rest = self.rest().map(|rest| rest.since);
         stall.into_iter().chain(rest).min()

@@ -76,7 +76,7 @@ impl Account {
     }
 
     /// It leaves the device.
-    pub(in crate::ledger) fn has_left(&mut self, now: Ticks) {
+    pub(in crate::ledger) fn leaves_device(&mut self, now: Ticks) {
         if let Some(turn) = &mut self.turn {
             turn.in_vain = !turn.has_run;
         }
@@ -128,12 +128,12 @@ impl Account {
     /// Whether it runs, is about to, or has done so within the last `span`, or has come to the device
     /// since then and has yet to run.
     pub(in crate::ledger) fn is_active(&self, now: Ticks, span: Ticks) -> bool {
-        let lately = self.rests_since().is_some_and(|since| now < since.saturating_add(span));
+        let lately = self.idle_since().is_some_and(|since| now < since.saturating_add(span));
         self.is_running() || matches!(self.phase, Phase::Waiting(_)) || lately
     }
 
     /// When its last iteration ended or, if it has run none since, it came to the device.
-    pub(in crate::ledger) fn rests_since(&self) -> Option<Ticks> {
+    pub(in crate::ledger) fn idle_since(&self) -> Option<Ticks> {
         let came = self.turn.filter(|turn| !turn.has_run).map(|turn| turn.since);
         self.course.ended.max(came)
     }
