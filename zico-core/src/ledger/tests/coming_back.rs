@@ -3,15 +3,22 @@
 use super::turns::SLICE;
 use super::*;
 
-/// D66: the other one went, and came back to the memory that it had given up before the device had
-/// passed that: it went and came for ever, and the iteration waited.
-#[test]
-fn one_that_has_made_way_does_not_come_back_before_the_other_has_its_memory() {
-    let mut books = Books::new(10);
+/// Two jobs that take turns: one keeps five regions, and its iterations take three; the other one
+/// keeps two.
+fn large_and_small(regions: u32) -> (Books, JobKey, JobKey) {
+    let mut books = Books::new(regions);
     let (large, small) = (books.join_turns("large", 0), books.join_turns("small", 0));
     books.lease(large, Zone::Persistent, &[0, 1, 2, 3, 4]);
     (0..3).for_each(|_| books.iterate(large, 3));
     books.lease(small, Zone::Persistent, &[0, 1]);
+    (books, large, small)
+}
+
+/// D66: the other one went, and came back to the memory that it had given up before the device had
+/// passed that: it went and came for ever, and the iteration waited.
+#[test]
+fn one_that_has_made_way_does_not_come_back_before_the_other_has_its_memory() {
+    let (mut books, large, small) = large_and_small(10);
     books.go_by(SLICE);
     books.start(large);
     books.lease(large, Zone::Iteration, &[0, 1, 2]);
@@ -34,15 +41,11 @@ fn one_that_has_made_way_does_not_come_back_before_the_other_has_its_memory() {
     assert!(books.is_brought_back(small, &[0, 1]));
 }
 
-/// D67: a job came back beside an iteration that turned out to need its room, and had to go before it
-/// had run, each time: the next iteration had begun before its own.
+/// D67: a job came back beside an iteration that turned out to need its room, and had to go before
+/// it had run, each time: the next iteration had begun before its own.
 #[test]
 fn one_that_had_to_go_before_it_had_run_begins_before_others_when_it_is_back() {
-    let mut books = Books::new(11);
-    let (large, small) = (books.join_turns("large", 0), books.join_turns("small", 0));
-    books.lease(large, Zone::Persistent, &[0, 1, 2, 3, 4]);
-    (0..3).for_each(|_| books.iterate(large, 3));
-    books.lease(small, Zone::Persistent, &[0, 1]);
+    let (mut books, large, small) = large_and_small(11);
     let go_and_ask = |books: &mut Books| {
         books.ledger.hold(small, true).unwrap();
         books.go(small);
