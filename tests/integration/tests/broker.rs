@@ -3,11 +3,13 @@
 //! A client of the mock's broker is a process: it has its own handles, and speaks in messages only.
 //! The oracle sees the work of all, so "no violation" means what it means for one process.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use zico_core::{Bytes, Ticks};
 use zico_mock::bundled;
-use zico_mock::replay::{Machine, Needs, Outcome, PolicyKind, ReplayConfig, needs, replay};
+use zico_mock::replay::{
+    Machine, Needs, Outcome, PolicyKind, ReplayConfig, Restart, Usage, needs, replay,
+};
 use zico_mock::trace::Trace;
 
 const ITERATIONS: u64 = 6;
@@ -122,4 +124,64 @@ fn jobs_that_keep_more_than_the_budget_take_turns_in_processes_of_their_own() {
     });
     let [one, several] = throughput;
     assert!(several > 0.98 * one, "{several:.3} of {one:.3}");
+}
+
+/// Another broker comes in the place of one that dies, three times, and is told by one process
+/// after the other what there is: all go on. What iterations take it has to learn anew.
+#[test]
+fn recorded_jobs_go_on_with_a_broker_that_comes_in_the_place_of_another() {
+    let (traces, needs) = of(&["resnet50", "gnmt", "dlrm"], 20);
+    let all: Vec<&Trace> = traces.iter().collect();
+    let restart =
+        |ms: u64| Restart { at: Ticks::millis(ms), messages: ms % 7, apart: Ticks::micros(ms) };
+    let [without, with] = [vec![], [200, 600, 1100].map(restart).to_vec()].map(|restarts| {
+        let config = ReplayConfig {
+            region: Some(needs.region),
+            processes: true,
+            restarts,
+            ..ReplayConfig::new(needs.budget_at(0.1))
+        };
+        let outcome = replay(&all, &config, &mut |_| {}).unwrap();
+        assert_eq!(outcome.violations, []);
+        for job in &outcome.jobs {
+            assert_eq!((&job.failure, job.iterations >= 20), (&None, true), "{}", job.name);
+        }
+        (outcome.restarts, throughput(&outcome, &needs))
+    });
+    println!("{:.3} with three brokers that die, {:.3} without", with.1, without.1);
+    assert_eq!((without.0, with.0), (0, 3));
+    assert!(with.1 > 0.85 * without.1, "{:.3} of {:.3}", with.1, without.1);
+}
+
+/// One is killed in the middle of an iteration, or leaves there: what it had is the others' once the
+/// device has done what it was given, and they go on.
+#[test]
+fn recorded_jobs_go_on_when_one_of_them_ends() {
+    let (traces, needs) = of(&["resnet50", "gnmt", "dlrm"], 20);
+    let all: Vec<&Trace> = traces.iter().collect();
+    for processes in [false, true] {
+        let run = |iterations, ends| {
+            let config = ReplayConfig {
+                region: Some(needs.region),
+                processes,
+                iterations,
+                usage: vec![Usage { ends, ..Usage::default() }],
+                ..ReplayConfig::new(needs.budget_at(0.25))
+            };
+            replay(&all, &config, &mut |_| {}).unwrap()
+        };
+        let span = &run(6, None).jobs[0].spans[4];
+        let middle = span.began.value().midpoint(span.ended.unwrap().value());
+        let outcome = run(20, Some(Ticks::new(middle)));
+        assert_eq!(outcome.violations, []);
+        let [ended, others @ ..] = &outcome.jobs[..] else { panic!("three jobs") };
+        let span = ended.spans.last().unwrap();
+        assert_eq!((&ended.failure, span.ended), (&None, None), "in the middle of an iteration");
+        assert!((1..=4).contains(&ended.iterations), "{}", ended.iterations);
+        for job in others {
+            assert_eq!((&job.failure, job.iterations >= 20), (&None, true), "{}", job.name);
+        }
+        let last = outcome.wave.samples().last().unwrap();
+        assert!(last.held[0].is_zero(), "{} are held by one that is gone", last.held[0]);
+    }
 }

@@ -89,6 +89,7 @@ impl Tests<'_> {
         let (kind, pacing) = (PolicyKind::from(name), name.pacing());
         let config = ReplayConfig {
             processes: false,
+            restarts: Vec::new(),
             budget,
             region: Some(self.needs.region),
             policy: kind,

@@ -64,6 +64,7 @@ pub(crate) fn run(args: &Replay) -> Result<Exit, Failure> {
         learned: args.run.learn_lifetimes,
         ends_with_next: args.run.end_with_next,
         processes: args.processes,
+        restarts: Vec::new(),
         plans: !args.run.no_plans,
         hand_over: args.run.hand_over.into(),
         fewest_calls: args.run.fewest_calls,

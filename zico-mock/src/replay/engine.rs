@@ -21,11 +21,14 @@ pub(super) struct Replay<'t> {
     device: MockDevice,
     pools: Pools,
     budget: Bytes,
+    region: Bytes,
     actors: Vec<Actor<'t>>,
     wave: Wave,
     peak_live: Bytes,
     /// When each job had done its first iteration.
     settled: Option<Ticks>,
+    /// Processes that have died and have yet to be torn down.
+    killed: Vec<usize>,
     /// The pools' generation at the last retry of the waiting jobs.
     seen: u32,
     pacer: Option<Pacer>,
@@ -47,9 +50,10 @@ impl<'t> Replay<'t> {
         for (i, (trace, name)) in traces.iter().zip(names(traces)).enumerate() {
             let tag = u32::try_from(i).unwrap_or(u32::MAX);
             let terms = config.jobs.get(i).cloned().unwrap_or_default();
-            actors.push(Actor::new(tag, (name, terms), trace, config, pools.of(i))?);
+            let Some(pool) = pools.of(i) else { continue };
+            actors.push(Actor::new(tag, (name, terms), trace, config, pool)?);
         }
-        let budget = pools.budget();
+        let (budget, region) = (pools.budget(), pools.region_size());
         let mut elastic = Elastic::new(traces, config);
         elastic.iter_mut().for_each(|elastic| elastic.look(Ticks::ZERO, &mut actors));
         let seen = pools.generation();
@@ -57,10 +61,12 @@ impl<'t> Replay<'t> {
             device,
             pools,
             budget,
+            region,
             actors,
             wave: Wave::new(),
             peak_live: Bytes::ZERO,
             settled: None,
+            killed: Vec::new(),
             seen,
             pacer: Pacer::new(traces, config),
             elastic,
@@ -138,7 +144,8 @@ impl<'t> Replay<'t> {
     /// What happens next by the clock alone.
     fn alarm(&self) -> Option<Ticks> {
         let window = self.pacer.as_ref().and_then(Pacer::next);
-        [window, self.pools.poll_at(), self.length].into_iter().flatten().min()
+        let ends = self.actors.iter().filter_map(Actor::ends_at).min();
+        [window, self.pools.poll_at(), self.length, ends].into_iter().flatten().min()
     }
 
     /// Whether that is before the first of all else.
@@ -151,7 +158,36 @@ impl<'t> Replay<'t> {
         let Some(at) = self.alarm() else { return Ok(()) };
         let at = at.at_least(self.now());
         self.device.advance_to(at);
-        Ok(self.pools.poll()?)
+        self.end_some(at)?;
+        self.pools.poll(at)
+    }
+
+    /// Jobs whose time is over leave, or are killed.
+    fn end_some(&mut self, now: Ticks) -> Result<(), ReplayError> {
+        let Self { actors, pools, killed, .. } = self;
+        let over = |actor: &Actor<'_>| actor.ends_at().is_some_and(|at| at <= now);
+        for (i, actor) in actors.iter_mut().enumerate().filter(|(_, actor)| over(actor)) {
+            if pools.kill(i) {
+                actor.stop()?;
+                killed.push(i);
+            } else {
+                actor.leave()?;
+            }
+        }
+        self.bury()
+    }
+
+    /// What killed processes had goes back, once the device has done what they gave it.
+    fn bury(&mut self) -> Result<(), ReplayError> {
+        for i in std::mem::take(&mut self.killed) {
+            if self.actors[i].is_quiet()? {
+                self.actors[i].leave()?;
+                self.pools.bury(i)?;
+            } else {
+                self.killed.push(i);
+            }
+        }
+        Ok(())
     }
 
     /// The device finishes a launch.
@@ -160,9 +196,10 @@ impl<'t> Replay<'t> {
         for actor in &mut self.actors {
             actor.completed(at);
         }
+        self.bury()?;
         // What one job's cap no longer covers goes back to the device, for the others.
         if self.elastic.is_some() || self.actors.iter().any(Actor::waits_for_pool) {
-            self.pools.poll()?;
+            self.pools.poll(at)?;
         }
         let mut left = self.actors.iter().enumerate().filter(|(_, actor)| actor.has_left());
         left.try_for_each(|(i, _)| self.pools.has_left(i))?;
@@ -173,7 +210,7 @@ impl<'t> Replay<'t> {
     /// nothing, the replay is deadlocked.
     fn nudge(&mut self) -> Result<(), ReplayError> {
         let before = self.pools.generation();
-        self.pools.poll()?;
+        self.pools.poll(self.now())?;
         if self.pools.generation() == before && self.seen == before {
             return Err(self.deadlock());
         }
@@ -219,7 +256,7 @@ impl<'t> Replay<'t> {
     }
 
     /// Closes the window, lets all jobs leave, and collects the figures.
-    fn finish(self) -> Result<Outcome, ReplayError> {
+    fn finish(mut self) -> Result<Outcome, ReplayError> {
         let window = self.now();
         let steps = self.actors.iter().map(Actor::steps).sum();
         let traffic = self.actors.iter().map(Actor::overflowed);
@@ -229,14 +266,15 @@ impl<'t> Replay<'t> {
         let finished = self.actors.into_iter().map(|actor| actor.finish(window));
         let jobs: Vec<JobOutcome> = finished.collect::<Result<_, _>>()?;
         self.device.run_until_idle();
-        self.pools.poll()?;
+        self.pools.poll(zico_core::Device::now(&self.device))?;
+        self.pools.check()?;
         let calls = self.device.calls();
         let memory = [Operation::Create, Operation::Destroy, Operation::Map, Operation::Unmap];
         Ok(Outcome {
             policy: self.pools.policy(),
             budget: self.budget,
             traffic,
-            region: self.pools.region_size(),
+            region: self.region,
             window,
             settled: self.settled,
             peak_held: self.device.usage().peak_physical,
@@ -245,6 +283,7 @@ impl<'t> Replay<'t> {
             violation_count: self.device.violation_count(),
             steps,
             memory_calls: memory.iter().map(|&operation| calls.of(operation)).sum(),
+            restarts: self.pools.restarts(),
             jobs,
             wave: self.wave,
         })

@@ -22,6 +22,7 @@ mod overflow;
 mod pacer;
 mod policies;
 mod pools;
+mod processes;
 mod program;
 mod progress;
 mod relief;
@@ -38,6 +39,7 @@ pub use machine::{Machine, MemoryCallCosts};
 pub use outcome::{JobOutcome, Outcome, Span};
 pub use pacer::{Pacing, Priority};
 pub use policies::PolicyKind;
+pub use processes::Restart;
 pub use program::{Op, Program};
 pub use relief::{
     Means, Plans, ReliefError, Relieved, one_at_a_time, relieve, relieve_in_turns, relieve_within,
@@ -52,7 +54,7 @@ use std::sync::Arc;
 
 use engine::Replay;
 use zico_core::policy::Policy;
-use zico_core::{Bytes, FreeError, HandOver, JobConfig, JoinError, PoolError, Ticks};
+use zico_core::{Bytes, FreeError, HandOver, JobConfig, JoinError, PoolConfig, PoolError, Ticks};
 
 use crate::MockError;
 use crate::trace::Trace;
@@ -96,6 +98,9 @@ pub struct ReplayConfig {
     /// Each job is a process of its own, and one broker has the books of all. A message takes no
     /// time.
     pub processes: bool,
+    /// When the broker of these processes dies, and another one comes. That one decides by
+    /// [`policy`](Self::policy), whatever the first one did.
+    pub restarts: Vec<Restart>,
     /// The plans of relief that jobs carry out, in the order of the traces. A job without one runs
     /// as it was recorded.
     pub relief: Vec<Option<Arc<Relieved>>>,
@@ -136,6 +141,7 @@ impl ReplayConfig {
             ends_with_next: false,
             plans: true,
             processes: false,
+            restarts: Vec::new(),
             relief: Vec::new(),
             priorities: Vec::new(),
             slice: None,
@@ -144,6 +150,19 @@ impl ReplayConfig {
             usage: Vec::new(),
             length: None,
             machine: Machine::default(),
+        }
+    }
+
+    /// What a pool is made of that is under this policy.
+    fn pool(&self, policy: Option<Box<dyn Policy>>) -> PoolConfig {
+        let mut pool =
+            PoolConfig::new(self.budget).hand_over(self.hand_over).fewest_calls(self.fewest_calls);
+        if let Some(region) = self.region {
+            pool = pool.region_size(region);
+        }
+        match policy {
+            Some(policy) => pool.policy(policy),
+            None => pool,
         }
     }
 }
@@ -164,6 +183,9 @@ pub enum ReplayError {
     /// The pool refused to take back a block that it had given out: a defect.
     #[error("the pool refused a free")]
     Free(#[from] FreeError),
+    /// A process asked its broker for what no correct one would: a defect.
+    #[error("a process asked its broker for what no correct one would: {0}")]
+    Client(String),
     /// A job waits for ever while the others go on: a breach of promise I5.
     #[error("{job} has waited while the other jobs did {PATIENCE} iterations:\n{snapshot}")]
     Starved {

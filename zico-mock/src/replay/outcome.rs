@@ -98,6 +98,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Device memory calls (create, map, unmap and the like) in the whole replay.
     pub memory_calls: u64,
+    /// How many [brokers](super::ReplayConfig::restarts) have died.
+    pub restarts: u64,
     /// The jobs, in the order given.
     pub jobs: Vec<JobOutcome>,
     /// What they held over time.

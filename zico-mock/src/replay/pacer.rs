@@ -189,8 +189,8 @@ impl Pacer {
                 }
                 (_, Activity::Returns | Activity::Alternates) => Some(Pace::HALT),
             };
-            if let Some(id) = actors[i].id() {
-                pools.of(i).set_pace(id, pace);
+            if let (Some(id), Some(pool)) = (actors[i].id(), pools.of(i)) {
+                pool.set_pace(id, pace);
             }
         }
     }

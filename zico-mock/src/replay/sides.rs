@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU8;
 
-use zico_core::{Block, Device, Job, Ticks, UseError};
+use zico_core::{Block, Device, Job, Passed, Ticks, UseError};
 
 use crate::trace::BlockId;
 use crate::{Access, Claim, MockDevice, MockError, MockStream, Owner, Utilisation};
@@ -39,6 +39,11 @@ impl Sides {
         Ok(())
     }
 
+    /// Whether the device has done all that they have been given.
+    pub(super) fn are_done(&self, device: &MockDevice) -> Result<bool, MockError> {
+        self.streams.values().try_fold(true, |done, &side| Ok(done && is_done(device, side)?))
+    }
+
     /// The job's `own` stream goes on after all that the others have been given. Claims end there
     /// then, and may begin there again.
     pub(super) fn rejoin(&mut self, device: &MockDevice, own: MockStream) -> Result<(), MockError> {
@@ -62,4 +67,9 @@ impl Sides {
         }
         device.disown(last, claim).map_err(|refused| refused.error)
     }
+}
+
+/// Whether the device has done all that a stream has been given, copies too.
+pub(super) fn is_done(device: &MockDevice, stream: MockStream) -> Result<bool, MockError> {
+    Ok(device.query(&device.record(stream)?)? == Passed::Yes)
 }

@@ -18,6 +18,9 @@ pub(super) enum State {
     Left,
 }
 
+/// A process that has found no broker asks again after so long.
+const ASKS_AGAIN: Ticks = Ticks::micros(100);
+
 /// The result of one operation.
 pub(super) enum Done {
     /// Done.
@@ -31,6 +34,11 @@ pub(super) enum Done {
 }
 
 impl Done {
+    /// What would need a broker that is not there yet.
+    pub(super) const fn no_broker(now: Ticks) -> Self {
+        Self::Wait(State::Ready(now.saturating_add(ASKS_AGAIN)))
+    }
+
     /// What a deed of a plan comes to, `done` if it can be done: one that cannot ends the job.
     pub(super) fn of(result: Result<(), CarryError>, done: Self) -> Result<Self, ReplayError> {
         match result {

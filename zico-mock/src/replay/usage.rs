@@ -9,6 +9,9 @@ pub struct Usage {
     pub arrives: Ticks,
     /// What it does from when on, by rising time; before the first of them it does not rest.
     pub phases: Vec<Phase>,
+    /// When it is gone, whatever it is at, if ever: its job leaves, and a
+    /// [process](super::ReplayConfig::processes) of its own is killed.
+    pub ends: Option<Ticks>,
 }
 
 /// A part of a job's time.
@@ -43,7 +46,7 @@ mod tests {
         let phase = |from: u64, rest: Ticks| Phase { from: Ticks::new(from), rest };
         let phases =
             vec![phase(100, Ticks::new(7)), phase(200, Ticks::MAX), phase(300, Ticks::ZERO)];
-        let usage = Usage { arrives: Ticks::ZERO, phases };
+        let usage = Usage { phases, ..Usage::default() };
         for (now, next) in [(99, 99), (100, 107), (200, 300), (299, 300), (300, 300)] {
             assert_eq!(usage.next_iteration(Ticks::new(now)), Ticks::new(next), "{now}");
         }

@@ -2,7 +2,7 @@
 //!
 //! A seed draws two to four [trainings](Training), and [what they run under](Setting): what the
 //! pool knows of them and is told to do, the machine, and a budget. They are replayed together,
-//! one pool for all or a process each. Whatever the setting: the oracle sees no byte with two
+//! one pool for all or a process each, whose broker may die, and any may end before it is done. Whatever the setting: the oracle sees no byte with two
 //! owners and none reused before its fence (I2, I3), the device never gives out more than the
 //! budget (I1), nobody waits for ever (I4) or is passed over (I5). Where there is plenty nobody is
 //! out of memory.
@@ -69,6 +69,8 @@ pub struct Report {
     pub planned: u64,
     /// Jobs that were out of memory, and why.
     pub out_of_memory: Vec<String>,
+    /// Brokers that have died.
+    pub restarts: u64,
 }
 
 impl Case {
@@ -87,6 +89,15 @@ impl Case {
             (0..).zip(&trainings).map(|(at, training)| training.trace(&name(at))).collect();
         let config = setting.config(&traces.iter().collect::<Vec<_>>());
         Self { trainings, setting, traces, config }
+    }
+
+    /// The same where no broker dies and no job ends before it is done: what was drawn of a seed
+    /// before there were such things.
+    #[must_use]
+    pub fn undisturbed(mut self) -> Self {
+        self.config.restarts.clear();
+        self.config.usage.iter_mut().for_each(|usage| usage.ends = None);
+        self
     }
 
     /// Replays it.
@@ -129,7 +140,8 @@ impl Case {
             return fails(Kind::Told, out_of_memory.join("\n"));
         }
         let planned = outcome.jobs.iter().map(|job| job.planning.placed).sum();
-        Ok(Report { steps: outcome.steps, planned, out_of_memory })
+        let (steps, restarts) = (outcome.steps, outcome.restarts);
+        Ok(Report { steps, planned, out_of_memory, restarts })
     }
 }
 

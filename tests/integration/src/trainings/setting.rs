@@ -4,7 +4,7 @@ use fastrand::Rng;
 use zico_core::{Bytes, HandOver, JobConfig, Ticks};
 use zico_mock::Utilisation;
 use zico_mock::replay::{
-    Machine, MemoryCallCosts, Pacing, Phase, PolicyKind, Priority, ReplayConfig, Usage,
+    Machine, MemoryCallCosts, Pacing, Phase, PolicyKind, Priority, ReplayConfig, Restart, Usage,
 };
 use zico_mock::trace::Trace;
 
@@ -32,6 +32,8 @@ pub struct Setting {
     terms: Vec<(i32, Bytes)>,
     usage: Vec<Usage>,
     machine: Machine,
+    /// Of the processes' broker.
+    restarts: Vec<Restart>,
 }
 
 impl Setting {
@@ -57,7 +59,7 @@ impl Setting {
             let has_floor = rng.u8(..6) == 0;
             (priority, Bytes::mib(if has_floor { 2 * rng.u64(1..4) } else { 0 }))
         };
-        Self {
+        let mut setting = Self {
             f: [0.0, 0.1, 0.25, 0.5, 0.8, 1.0].get(rng.usize(..7)).copied(),
             region: Bytes::mib([2, 2, 2, 4, 8][rng.usize(..5)]),
             policy,
@@ -75,7 +77,10 @@ impl Setting {
             terms: (0..jobs).map(|_| terms(rng)).collect(),
             usage: (0..jobs).map(|_| usage(rng)).collect(),
             machine: machine(rng),
-        }
+            restarts: restarts(rng),
+        };
+        setting.usage.iter_mut().for_each(|usage| usage.ends = ends(rng));
+        setting
     }
 
     /// Whether all peaks have room.
@@ -102,6 +107,7 @@ impl Setting {
             ends_with_next: self.ends_with_next && !self.detect,
             plans: self.plans,
             processes: self.processes,
+            restarts: self.restarts.clone(),
             // Plans of relief are of one job each: `relief.rs` has them.
             relief: Vec::new(),
             priorities: self.priorities.clone(),
@@ -132,7 +138,7 @@ fn usage(rng: &mut Rng) -> Usage {
         from = from.saturating_add(Ticks::micros(rng.u64(1..300_000)));
         Phase { from, rest: Ticks::micros(rng.u64(..20_000)) }
     };
-    Usage { arrives, phases: (0..rests).map(phase).collect() }
+    Usage { arrives, phases: (0..rests).map(phase).collect(), ends: None }
 }
 
 fn machine(rng: &mut Rng) -> Machine {
@@ -148,4 +154,25 @@ fn machine(rng: &mut Rng) -> Machine {
         jitter: [0.0, 0.05, 0.5][rng.usize(..3)],
         seed: rng.u64(..),
     }
+}
+
+/// In most cases the broker lives. Where it does not it may die in the first moments or late, and of
+/// any message.
+fn restarts(rng: &mut Rng) -> Vec<Restart> {
+    let count = if rng.u8(..3) == 0 { rng.usize(1..5) } else { 0 };
+    let restart = |_| {
+        let latest = 1 << rng.u32(6..21);
+        Restart {
+            at: Ticks::micros(rng.u64(..latest)),
+            messages: rng.u64(..40),
+            apart: Ticks::micros([0, 0, 20, 3_000, 200_000][rng.usize(..5)]),
+        }
+    };
+    (0..count).map(restart).collect()
+}
+
+/// Most stay to the end.
+fn ends(rng: &mut Rng) -> Option<Ticks> {
+    let latest = 1 << rng.u32(6..21);
+    (rng.u8(..8) == 0).then(|| Ticks::micros(rng.u64(..latest)))
 }

@@ -7,6 +7,7 @@ use crate::Claim;
 use crate::replay::ReplayError;
 use crate::replay::outcome::JobOutcome;
 use crate::replay::overflow::Overflow;
+use crate::replay::sides::is_done;
 use crate::replay::state::State;
 use crate::trace::BlockId;
 
@@ -51,18 +52,35 @@ impl Actor<'_> {
         claims.into_iter().try_for_each(|(id, claim)| self.disown(id, claim))
     }
 
-    /// The job leaves, wherever it is: its blocks' last uses have been enqueued.
-    pub(super) fn leave(&mut self) -> Result<(), ReplayError> {
+    /// When it is to be gone, unless it is.
+    pub(in crate::replay) fn ends_at(&self) -> Option<Ticks> {
+        self.usage.ends.filter(|_| !self.has_left())
+    }
+
+    /// Whether the device has done all that it has been given.
+    pub(in crate::replay) fn is_quiet(&self) -> Result<bool, ReplayError> {
+        Ok(is_done(&self.device, self.stream)? && self.sides.are_done(&self.device)?)
+    }
+
+    /// It does nothing more, wherever it is: its blocks' last uses have been enqueued. What it has
+    /// leased is its own until it [leaves](Self::leave).
+    pub(in crate::replay) fn stop(&mut self) -> Result<(), ReplayError> {
+        self.disown_all()?;
+        self.blocks.clear();
+        self.live = Bytes::ZERO;
+        (self.state, self.pending, self.asks_again) = (State::Left, None, false);
+        Ok(())
+    }
+
+    /// The job leaves, wherever it is.
+    pub(in crate::replay) fn leave(&mut self) -> Result<(), ReplayError> {
         self.outcome.planning =
             self.job.as_ref().map(|job| job.job().snapshot().planning).unwrap_or_default();
         if let Some(carrier) = self.source.carrier() {
             carrier.leave_off()?;
         }
-        self.disown_all()?;
-        self.blocks.clear();
-        self.live = Bytes::ZERO;
+        self.stop()?;
         self.job = None;
-        self.state = State::Left;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::num::NonZeroU8;
 
-use zico_core::{AllocError, BudgetError, Bytes, Lifetime, Request, Ticks};
+use zico_core::{AllocError, BrokerError, BudgetError, Bytes, Lifetime, Request, Ticks};
 
 use super::Actor;
 use crate::MockError;
@@ -21,7 +21,7 @@ impl Actor<'_> {
         now: Ticks,
     ) -> Result<Done, ReplayError> {
         let told = Request::new(bytes, lifetime);
-        match self.place(id, if self.learned { Request::learned(bytes) } else { told })? {
+        match self.place(id, if self.learned { Request::learned(bytes) } else { told }, now)? {
             Placed::Device => {}
             Placed::Beyond(why) => match &mut self.overflow {
                 Some(overflow) => overflow.alloc(id, bytes),
@@ -36,7 +36,7 @@ impl Actor<'_> {
     }
 
     /// Allocates a block on the device, if that can be.
-    fn place(&mut self, id: BlockId, request: Request) -> Result<Placed, ReplayError> {
+    fn place(&mut self, id: BlockId, request: Request, now: Ticks) -> Result<Placed, ReplayError> {
         let Some(job) = &self.job else { return Ok(Placed::Not(Done::Wait(State::Left))) };
         Ok(match job.alloc(request) {
             Ok(block) => {
@@ -49,6 +49,7 @@ impl Actor<'_> {
                 Placed::Device
             }
             Err(AllocError::Busy(_)) => Placed::Not(Done::Wait(State::Pool)),
+            Err(AllocError::Broker(BrokerError::Unreachable)) => Placed::Not(Done::no_broker(now)),
             Err(
                 error @ (AllocError::OutOfMemory(_)
                 | AllocError::Device(MockError::OutOfMemory { .. })),
@@ -88,15 +89,15 @@ impl Actor<'_> {
 
     /// How the job is scaled: a higher cap counts at once, a lower one from its next iteration on.
     pub(in crate::replay) fn scale(&mut self, scale: Scale) {
-        let Some(overflow) = &mut self.overflow else { return };
+        let (Some(overflow), Some(pool)) = (&mut self.overflow, &self.pool) else { return };
         overflow.scale(scale);
-        let region = self.pool.region_size();
+        let region = pool.region_size();
         let cap = scale.cap.at_least(region);
-        let budget = self.pool.budget();
+        let budget = pool.budget();
         let is_lower = budget > cap && self.blocks.is_empty();
         if is_lower || cap.saturating_sub(budget) >= region {
             // Only a lower one can be refused, and then there is nothing that it would be below.
-            let _ = self.pool.set_budget(cap);
+            let _ = pool.set_budget(cap);
         }
     }
 
@@ -116,8 +117,8 @@ impl Actor<'_> {
     /// comes back. What it waits for before its next one, if it has not all of the time: the device,
     /// and then for its time to come again.
     pub(super) fn rescale(&mut self, now: Ticks) -> Result<Option<State>, ReplayError> {
-        let Some(overflow) = &self.overflow else { return Ok(None) };
-        let (cap, rests) = (overflow.cap().at_least(self.pool.region_size()), overflow.rests());
+        let (Some(overflow), Some(pool)) = (&self.overflow, &self.pool) else { return Ok(None) };
+        let (cap, rests) = (overflow.cap().at_least(pool.region_size()), overflow.rests());
         if rests && self.device.outstanding(self.stream) > 0 {
             return Ok(Some(State::RunAhead));
         }
@@ -127,7 +128,7 @@ impl Actor<'_> {
         if let Some(until) = until.filter(|_| rests) {
             return Ok(Some(State::Ready(until)));
         }
-        self.come_back(cap)?;
+        self.come_back(cap, now)?;
         self.overflow.iter_mut().for_each(Overflow::begin);
         self.note_need();
         Ok(None)
@@ -135,10 +136,10 @@ impl Actor<'_> {
 
     /// What the job keeps beyond its cap goes to the host, largest first.
     fn spill(&mut self, cap: Bytes) -> Result<(), ReplayError> {
-        if cap >= self.pool.budget() {
+        let Some(pool) = self.pool.clone().filter(|pool| cap < pool.budget()) else {
             return Ok(());
-        }
-        while matches!(self.pool.set_budget(cap), Err(BudgetError::BelowPersistent { .. })) {
+        };
+        while matches!(pool.set_budget(cap), Err(BudgetError::BelowPersistent { .. })) {
             let largest = self.blocks.iter().map(|(&id, (block, _))| (block.bytes(), Reverse(id)));
             let Some((bytes, Reverse(id))) = largest.max() else { break };
             self.displace(id)?;
@@ -148,13 +149,13 @@ impl Actor<'_> {
     }
 
     /// What is on the host comes back, as far as there is room for it.
-    fn come_back(&mut self, cap: Bytes) -> Result<(), ReplayError> {
+    fn come_back(&mut self, cap: Bytes, now: Ticks) -> Result<(), ReplayError> {
         let standing = self.overflow.as_ref().map(Overflow::blocks);
         for (id, bytes) in standing.unwrap_or_default() {
             let request = Request::new(bytes, Lifetime::Persistent);
             let has_room = self.held().total().saturating_add(bytes) <= cap;
             if has_room
-                && matches!(self.place(id, request)?, Placed::Device)
+                && matches!(self.place(id, request, now)?, Placed::Device)
                 && let Some(overflow) = &mut self.overflow
             {
                 overflow.take(id);

@@ -5,7 +5,9 @@ mod memory;
 
 use std::collections::HashMap;
 
-use zico_core::{Begin, Block, Bytes, Held, Job, JobConfig, JobId, Pool, Ticks};
+use zico_core::{
+    Begin, BeginError, Block, BrokerError, Bytes, Held, Job, JobConfig, JobId, Pool, Ticks,
+};
 
 use super::handle::Handle;
 use super::outcome::{JobOutcome, Span};
@@ -38,7 +40,8 @@ pub(in crate::replay) struct Actor<'t> {
     blocks: HashMap<BlockId, (Block, Option<Claim>)>,
     takes_turns: bool,
     sides: Sides,
-    pool: Pool<MockDevice>,
+    /// Its own pool, of which its cap is the budget, if it has an elastic one.
+    pool: Option<Pool<MockDevice>>,
     /// What is on the host, if the job has an elastic cap.
     overflow: Option<Overflow>,
     live: Bytes,
@@ -91,7 +94,7 @@ impl<'t> Actor<'t> {
             takes_turns: config.slice.is_some(),
             sides: Sides::default(),
             overflow,
-            pool: pool.clone(),
+            pool: config.elastic.then(|| pool.clone()),
             live: Bytes::ZERO,
             steps: 0,
             turns: 0,
@@ -174,7 +177,7 @@ impl<'t> Actor<'t> {
 
     /// Which job of its pool it is, until it has left.
     pub(in crate::replay) fn id(&self) -> Option<JobId> {
-        self.job.as_ref().map(|job| job.job().id())
+        self.job.as_ref().filter(|_| !self.has_left()).map(|job| job.job().id())
     }
 
     /// Whether it is at an iteration, or wants to be: not one that rests between two.
@@ -315,6 +318,7 @@ impl<'t> Actor<'t> {
                 Done::Yes
             }
             Some(Ok(Begin::Wait(_))) => Done::Wait(State::Pool),
+            Some(Err(BeginError::Broker(BrokerError::Unreachable))) => Done::no_broker(now),
             Some(Err(error)) => Done::Never(error.to_string()),
             None => Done::Wait(State::Left),
         })
