@@ -153,8 +153,8 @@ fn recorded_jobs_go_on_with_a_broker_that_comes_in_the_place_of_another() {
     assert!(with.1 > 0.85 * without.1, "{:.3} of {:.3}", with.1, without.1);
 }
 
-/// One is killed in the middle of an iteration, or leaves there: what it had is the others' once the
-/// device has done what it was given, and they go on.
+/// One is killed in the middle of an iteration, or leaves there: the others go on, and have what it
+/// had once the device has done what it was given.
 #[test]
 fn recorded_jobs_go_on_when_one_of_them_ends() {
     let (traces, needs) = of(&["resnet50", "gnmt", "dlrm"], 20);

@@ -2,10 +2,10 @@
 //!
 //! A seed draws two to four [trainings](Training), and [what they run under](Setting): what the
 //! pool knows of them and is told to do, the machine, and a budget. They are replayed together,
-//! one pool for all or a process each, whose broker may die, and any may end before it is done. Whatever the setting: the oracle sees no byte with two
-//! owners and none reused before its fence (I2, I3), the device never gives out more than the
-//! budget (I1), nobody waits for ever (I4) or is passed over (I5). Where there is plenty nobody is
-//! out of memory.
+//! one pool for all or a process each, whose broker may die, and any may end before it is done.
+//! Whatever the setting: the oracle sees no byte with two owners and none reused before its fence
+//! (I2, I3), the device never gives out more than the budget (I1), nobody waits for ever (I4) or
+//! is passed over (I5). Where there is plenty nobody is out of memory.
 //!
 //! Every setting of a replay is drawn here but for plans of relief, elastic caps and a fixed
 //! length: one that is added has to be drawn as well.
