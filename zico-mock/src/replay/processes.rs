@@ -10,10 +10,9 @@ use crate::{MockBroker, MockClient, MockDevice, MockError};
 
 /// The broker of a replay's processes dies, and another one with empty books comes in its place.
 ///
-/// The processes go on with what they have. Each connects anew and tells the new one what it holds,
-/// the first after the time [`apart`](Self::apart) and every other so much later than the one before
-/// it; nobody gets any memory before all have. One that has asked the broker as it died may be
-/// sooner.
+/// The processes go on with what they have. Each connects anew and tells the new one what it holds:
+/// the first after the time [`apart`](Self::apart), the second after twice that, and so on. Nobody
+/// gets any memory before all have. One that has asked the broker as it died may be sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Restart {
     /// From when on it may die ...

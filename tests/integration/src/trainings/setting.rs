@@ -156,8 +156,8 @@ fn machine(rng: &mut Rng) -> Machine {
     }
 }
 
-/// In most cases the broker lives. Where it does not it may die in the first moments or late, at any
-/// message.
+/// In most cases the broker lives. Where it does not it dies in the first moments or late, and at
+/// any message.
 fn restarts(rng: &mut Rng) -> Vec<Restart> {
     let count = if rng.u8(..3) == 0 { rng.usize(1..5) } else { 0 };
     let restart = |_| {
