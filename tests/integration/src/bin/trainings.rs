@@ -9,6 +9,7 @@
 //! `--from N` is the first seed, `--threads N` how many run at a time, `--all` goes on after a
 //! failure. `--seed N` prints what is drawn and what comes of it. `--behind` looks, where a job is
 //! out of memory, whether all jobs get through one at a time, and lists the seeds where they do.
+//! `--undisturbed`: no broker dies and no job ends before it is done.
 //! Exit code 1 if a run fails, 2 if an option is unknown.
 
 use std::collections::BTreeMap;
@@ -29,12 +30,21 @@ struct Options {
     threads: u64,
     all: bool,
     behind: bool,
+    undisturbed: bool,
+}
+
+impl Options {
+    fn draw(&self, seed: u64) -> Case {
+        let case = Case::draw(seed);
+        if self.undisturbed { case.undisturbed() } else { case }
+    }
 }
 
 fn options() -> Result<Options, String> {
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let (all, behind) = (false, false);
-    let mut options = Options { seeds: 2000, from: 0, seed: None, threads, all, behind };
+    let [all, behind, undisturbed] = [false; 3];
+    let mut options =
+        Options { seeds: 2000, from: 0, seed: None, threads, all, behind, undisturbed };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number = || {
@@ -48,6 +58,7 @@ fn options() -> Result<Options, String> {
             "--threads" => options.threads = number()?.max(1),
             "--all" => options.all = true,
             "--behind" => options.behind = true,
+            "--undisturbed" => options.undisturbed = true,
             _ => return Err(format!("unknown option: {word}")),
         }
     }
@@ -58,22 +69,23 @@ fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}\noptions: --seeds N --from N --threads N --all --behind; --seed N");
+            eprintln!(
+                "{error}\noptions: --seeds N --from N --threads N --all --behind --undisturbed; --seed N"
+            );
             return ExitCode::from(2);
         }
     };
     // A panic of the pool is a finding like others, and is reported as one.
     std::panic::set_hook(Box::new(|_| {}));
     let passed = match options.seed {
-        Some(seed) => one(seed),
+        Some(seed) => one(&options.draw(seed)),
         None => many(&options),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// One case in full. Whether it passed.
-fn one(seed: u64) -> bool {
-    let case = Case::draw(seed);
+fn one(case: &Case) -> bool {
     println!("{case}");
     match case.run() {
         Ok(report) if report.out_of_memory.is_empty() => println!("passed: {report:?}"),
@@ -104,7 +116,7 @@ fn many(options: &Options) -> bool {
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
     let work = |seed| {
-        let case = Case::draw(seed);
+        let case = options.draw(seed);
         let report = match case.run() {
             Ok(report) => report,
             Err(failure) => {
