@@ -1,5 +1,7 @@
 //! The pools of a replay: one that all jobs share, or one for each job on the same device.
 
+use std::slice;
+
 use zico_core::policy::Policy;
 use zico_core::{Bytes, Pool, PoolError, Ticks};
 
@@ -13,14 +15,16 @@ pub(super) const UNMANAGED: &str = "unmanaged";
 /// One pool under a policy, or one for each job. Then each may take the whole device, nothing is
 /// handed over, and a job that finds the device taken gets the device's error.
 pub(super) struct Pools {
-    /// At least one, but for those of processes that have been torn down.
-    all: Vec<Option<Pool<MockDevice>>>,
-    /// Of these the generations.
-    gone: u32,
+    kind: Kind,
     policy: &'static str,
-    shared: bool,
-    /// If each job is one.
-    processes: Option<Processes>,
+}
+
+enum Kind {
+    Shared(Pool<MockDevice>),
+    /// One for each job, without a policy.
+    Apart(Vec<Pool<MockDevice>>),
+    /// One for each job, a process, at one broker.
+    Processes(Box<Processes>),
 }
 
 impl Pools {
@@ -31,50 +35,64 @@ impl Pools {
         jobs: usize,
         config: &ReplayConfig,
     ) -> Result<Self, PoolError<MockError>> {
-        let (name, shared) = (policy.as_ref().map(|policy| policy.name()), policy.is_some());
-        let name = name.unwrap_or(UNMANAGED);
-        if shared && config.processes {
-            let processes = Processes::new(device, policy, jobs, config)?;
-            let all = processes.pools();
-            let all = all.into_iter().map(Some).collect();
-            return Ok(Self { all, gone: 0, policy: name, shared, processes: Some(processes) });
-        }
+        let name = policy.as_ref().map_or(UNMANAGED, |policy| policy.name());
         let pool = |policy| Pool::new(device.clone(), config.pool(policy));
-        let more = if shared { 0 } else { jobs.saturating_sub(1) };
-        let mut all = vec![Some(pool(policy)?)];
-        for _ in 0..more {
-            all.push(Some(pool(None)?));
+        let kind = match policy {
+            None => Kind::Apart((0..jobs.max(1)).map(|_| pool(None)).collect::<Result<_, _>>()?),
+            Some(policy) if config.processes => {
+                Kind::Processes(Box::new(Processes::new(device, policy, jobs, config)?))
+            }
+            policy => Kind::Shared(pool(policy)?),
+        };
+        Ok(Self { kind, policy: name })
+    }
+
+    fn processes(&self) -> Option<&Processes> {
+        match &self.kind {
+            Kind::Processes(processes) => Some(processes),
+            _ => None,
         }
-        Ok(Self { all, gone: 0, policy: name, shared, processes: None })
+    }
+
+    fn processes_mut(&mut self) -> Option<&mut Processes> {
+        match &mut self.kind {
+            Kind::Processes(processes) => Some(processes),
+            _ => None,
+        }
+    }
+
+    /// All that there are.
+    fn all(&self) -> impl Iterator<Item = &Pool<MockDevice>> {
+        let own = match &self.kind {
+            Kind::Shared(pool) => slice::from_ref(pool),
+            Kind::Apart(pools) => pools,
+            Kind::Processes(_) => &[],
+        };
+        own.iter().chain(self.processes().into_iter().flat_map(Processes::pools))
     }
 
     /// Each process hears what the broker says.
     fn serve(&self) {
-        self.processes.iter().for_each(Processes::serve);
+        self.processes().into_iter().for_each(Processes::serve);
     }
 
     /// The one that a job joins, if that is still there.
     pub(super) fn of(&self, job: usize) -> Option<&Pool<MockDevice>> {
-        self.all[if self.shared && self.processes.is_none() { 0 } else { job }].as_ref()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Pool<MockDevice>> {
-        self.all.iter().flatten()
+        match &self.kind {
+            Kind::Shared(pool) => Some(pool),
+            Kind::Apart(pools) => pools.get(job),
+            Kind::Processes(processes) => processes.pool(job),
+        }
     }
 
     /// A job is to be gone at once. Whether it is a process of its own, which has been killed.
     pub(super) fn kill(&self, job: usize) -> bool {
-        self.processes.iter().for_each(|processes| processes.kill(job));
-        self.processes.is_some()
+        self.processes().map(|processes| processes.kill(job)).is_some()
     }
 
     /// The driver tears down a process that has died, of which the device has nothing left to do.
     pub(super) fn bury(&mut self, job: usize) -> Result<(), ReplayError> {
-        let Some(processes) = &mut self.processes else { return Ok(()) };
-        if let Some(pool) = self.all[job].take() {
-            self.gone = self.gone.wrapping_add(pool.generation()).wrapping_add(1);
-        }
-        processes.bury(job)
+        self.processes_mut().map_or(Ok(()), |processes| processes.bury(job))
     }
 
     /// The policy's name.
@@ -94,17 +112,18 @@ impl Pools {
     /// Changes whenever something has happened in any of them that a job may have waited for.
     pub(super) fn generation(&self) -> u32 {
         self.serve();
-        self.all().map(Pool::generation).fold(self.gone, u32::wrapping_add)
+        let gone = self.processes().map_or(0, Processes::gone);
+        self.all().map(Pool::generation).fold(gone, u32::wrapping_add)
     }
 
     /// When to poll next if nothing else happens.
     pub(super) fn poll_at(&self) -> Option<Ticks> {
-        let processes = self.processes.as_ref().and_then(Processes::poll_at);
+        let processes = self.processes().and_then(Processes::poll_at);
         self.all().filter_map(Pool::poll_at).chain(processes).min()
     }
 
     pub(super) fn poll(&mut self, now: Ticks) -> Result<(), ReplayError> {
-        self.processes.iter_mut().try_for_each(|processes| processes.poll(now))?;
+        self.processes_mut().map_or(Ok(()), |processes| processes.poll(now))?;
         self.serve();
         self.all().try_for_each(Pool::poll)?;
         self.serve();
@@ -113,27 +132,28 @@ impl Pools {
 
     /// An error if a process has asked its broker for what no correct one would.
     pub(super) fn check(&self) -> Result<(), ReplayError> {
-        self.processes.as_ref().map_or(Ok(()), Processes::check)
+        self.processes().map_or(Ok(()), Processes::check)
     }
 
     /// How many brokers have died.
     pub(super) fn restarts(&self) -> u64 {
-        self.processes.as_ref().map_or(0, Processes::restarts)
+        self.processes().map_or(0, Processes::restarts)
     }
 
     /// A job has left. What its own pool still holds goes back to the device, as the memory of a
     /// process that has ended does; a pool that others share keeps it for them.
     pub(super) fn has_left(&self, job: usize) -> Result<(), MockError> {
-        if let Some(pool) = self.of(job).filter(|_| !self.shared) {
-            pool.poll()?;
-            pool.trim(Bytes::ZERO)?;
+        if let Kind::Apart(pools) = &self.kind {
+            pools[job].poll()?;
+            pools[job].trim(Bytes::ZERO)?;
         }
         Ok(())
     }
 
     /// The books, for people to read.
     pub(super) fn books(&self) -> String {
-        let most = if self.processes.is_some() { 1 } else { usize::MAX };
+        // Processes have the same books, those of the broker.
+        let most = if self.processes().is_some() { 1 } else { usize::MAX };
         self.all().take(most).map(|pool| pool.snapshot().to_string()).collect()
     }
 }

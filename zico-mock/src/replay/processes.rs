@@ -31,12 +31,14 @@ pub(super) struct Processes {
     broker: MockBroker,
     /// None that has been torn down.
     clients: Vec<Option<MockClient>>,
+    /// Of the pools of those the generations, and their number.
+    gone: u32,
     /// What another broker decides by.
     config: ReplayConfig,
     /// Still to come, soonest first.
     restarts: VecDeque<Restart>,
-    /// The broker is about to die, and how long it then takes for each process.
-    dying: Option<Ticks>,
+    /// How long it takes for each process to connect to the next broker.
+    apart: Ticks,
     /// When which process connects anew.
     returns: BTreeSet<(Ticks, usize)>,
 }
@@ -44,11 +46,11 @@ pub(super) struct Processes {
 impl Processes {
     pub(super) fn new(
         device: &MockDevice,
-        policy: Option<Box<dyn Policy>>,
+        policy: Box<dyn Policy>,
         jobs: usize,
         config: &ReplayConfig,
     ) -> Result<Self, PoolError<MockError>> {
-        let broker = MockBroker::new(device.clone(), config.pool(policy))?;
+        let broker = MockBroker::new(device.clone(), config.pool(Some(policy)))?;
         let clients = (0..jobs.max(1)).map(|_| broker.connect());
         let clients = clients.collect::<Result<Vec<_>, _>>()?;
         // A process has a thread that hears the broker while another one asks.
@@ -59,21 +61,33 @@ impl Processes {
                 asked.is_multiple_of(every)
             });
         }
-        let mut restarts = config.restarts.clone();
+        let mut config = config.clone();
+        let mut restarts = std::mem::take(&mut config.restarts);
         restarts.sort_unstable();
         Ok(Self {
             broker,
             clients: clients.into_iter().map(Some).collect(),
-            config: config.clone(),
+            gone: 0,
+            config,
             restarts: restarts.into(),
-            dying: None,
+            apart: Ticks::ZERO,
             returns: BTreeSet::new(),
         })
     }
 
-    /// The pool of each.
-    pub(super) fn pools(&self) -> Vec<Pool<MockDevice>> {
-        self.there().map(|client| client.pool().clone()).collect()
+    /// The pools of those that are there.
+    pub(super) fn pools(&self) -> impl Iterator<Item = &Pool<MockDevice>> {
+        self.there().map(MockClient::pool)
+    }
+
+    /// The pool of one, if it is there.
+    pub(super) fn pool(&self, process: usize) -> Option<&Pool<MockDevice>> {
+        self.clients[process].as_ref().map(MockClient::pool)
+    }
+
+    /// The generations of the pools of those that are not, and their number.
+    pub(super) const fn gone(&self) -> u32 {
+        self.gone
     }
 
     /// How many brokers have died.
@@ -102,7 +116,9 @@ impl Processes {
     /// The driver has torn down a process that has died and of which the device has nothing left to
     /// do.
     pub(super) fn bury(&mut self, process: usize) -> Result<(), ReplayError> {
-        Ok(self.clients[process].take().map_or(Ok(()), MockClient::bury)?)
+        let Some(client) = self.clients[process].take() else { return Ok(()) };
+        self.gone = self.gone.wrapping_add(client.pool().generation()).wrapping_add(1);
+        Ok(client.bury()?)
     }
 
     fn there(&self) -> impl Iterator<Item = &MockClient> {
@@ -124,7 +140,7 @@ impl Processes {
         while let Some(&restart) = self.restarts.front().filter(|restart| restart.at <= now) {
             self.restarts.pop_front();
             self.broker.die_after(restart.messages);
-            self.dying = Some(restart.apart);
+            self.apart = restart.apart;
         }
         if self.broker.is_down() {
             self.follow(now)?;
@@ -144,11 +160,10 @@ impl Processes {
     /// Another broker comes in the place of the one that has died.
     fn follow(&mut self, now: Ticks) -> Result<(), ReplayError> {
         self.broker.restart(self.config.pool(self.config.policy.policy(self.config.iterations)))?;
-        let apart = self.dying.take().unwrap_or_default();
         self.returns.clear();
         let mut at = now;
         for process in 0..self.clients.len() {
-            at = at.saturating_add(apart);
+            at = at.saturating_add(self.apart);
             self.returns.insert((at, process));
         }
         Ok(())
