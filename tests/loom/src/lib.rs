@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! RUSTFLAGS="--cfg zico_loom" LOOM_MAX_PREEMPTIONS=3 \
-//!   cargo test --release -p zico-tests --test loom --target-dir target/loom
+//!   cargo test --release -p zico-loom --target-dir target/loom
 //! ```
 //!
 //! The core's locks and atomics are loom's here; the mock device keeps std's lock, within which no
@@ -10,7 +10,7 @@
 //! that is told to wait looks again only when the pool's generation has changed: a wake-up that is
 //! lost leaves it waiting for ever, which loom reports.
 
-#![cfg(zico_loom)]
+#![cfg(all(zico_loom, test))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
