@@ -9,7 +9,7 @@ use zico_core::broker::{Notice, Reply, Request};
 use zico_core::{Bytes, JobId};
 
 /// The version of what is said. Both sides have to have the same.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The longest packet, in bytes.
 pub const LONGEST_PACKET: usize = 32 << 10;

@@ -263,6 +263,24 @@ enum ZicoStatus zico_join_turns(ZicoPool pool,
                                 ZicoJob *job);
 
 /**
+ * As `zico_join`, or as `zico_join_turns` if `slice` is not zero, for a job whose iterations may
+ * be interrupted: where one waits for memory and nothing else can go on, all that the job has goes to
+ * memory of the host, so that another job goes on, and comes back before the call returns. Without
+ * that one of two iterations that have outgrown what was expected of them is told that there is no
+ * memory. While one thread waits in an allocation no other may touch the job's blocks, nor enqueue
+ * work that does; other streams that use them afterwards wait for the job's own.
+ *
+ * # Safety
+ * As `zico_join`.
+ */
+enum ZicoStatus zico_join_interruptible(ZicoPool pool,
+                                        const char *name,
+                                        int32_t priority,
+                                        uint64_t slice,
+                                        void *stream,
+                                        ZicoJob *job);
+
+/**
  * Makes a job leave. All that it has is given up; nothing may use its blocks from now on. `live`
  * gets the number of blocks that were not freed; it may be null.
  *

@@ -188,6 +188,32 @@ pub unsafe extern "C" fn zico_join_turns(
     unsafe { join(pool, name, raw(stream), job, terms) }
 }
 
+/// As `zico_join`, or as `zico_join_turns` if `slice` is not zero, for a job whose iterations may
+/// be interrupted: where one waits for memory and nothing else can go on, all that the job has goes to
+/// memory of the host, so that another job goes on, and comes back before the call returns. Without
+/// that one of two iterations that have outgrown what was expected of them is told that there is no
+/// memory. While one thread waits in an allocation no other may touch the job's blocks, nor enqueue
+/// work that does; other streams that use them afterwards wait for the job's own.
+///
+/// # Safety
+/// As `zico_join`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zico_join_interruptible(
+    pool: PoolHandle,
+    name: *const c_char,
+    priority: i32,
+    slice: u64,
+    stream: *mut c_void,
+    job: *mut JobHandle,
+) -> Status {
+    let terms = |config: JobConfig| {
+        let config = config.priority(priority).interruptible();
+        if slice == 0 { config } else { config.cooperative(Ticks::new(slice)) }
+    };
+    // SAFETY: as the caller has promised.
+    unsafe { join(pool, name, raw(stream), job, terms) }
+}
+
 /// # Safety
 /// As `zico_join`.
 unsafe fn join(

@@ -40,9 +40,10 @@ mod tenant;
 
 pub use abi::{
     JobHandle, PoolHandle, zico_alloc, zico_begin, zico_block_size, zico_close, zico_dealloc,
-    zico_end, zico_is_forked, zico_job_stats, zico_join, zico_join_turns, zico_last_error,
-    zico_last_status, zico_leave, zico_mark, zico_open_cuda, zico_open_host, zico_pool_stats,
-    zico_record_use, zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc, zico_version,
+    zico_end, zico_is_forked, zico_job_stats, zico_join, zico_join_interruptible, zico_join_turns,
+    zico_last_error, zico_last_status, zico_leave, zico_mark, zico_open_cuda, zico_open_host,
+    zico_pool_stats, zico_record_use, zico_reset_peaks, zico_set_budget, zico_trim, zico_try_alloc,
+    zico_version,
 };
 pub use broker::{
     zico_broker_report, zico_broker_stats, zico_connect_cuda, zico_connect_host, zico_serve_cuda,

@@ -18,6 +18,7 @@ mod exhaustive;
 mod exhaustive_carried;
 mod hostile;
 mod interleavings;
+mod interrupt;
 mod lagging;
 mod plan;
 mod plan_holds;

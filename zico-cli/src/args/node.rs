@@ -216,6 +216,12 @@ pub struct RunJob {
     #[arg(long, value_parser = size::duration, value_name = "TIME")]
     pub time_slice: Option<Ticks>,
 
+    /// The job makes way in the middle of an iteration where that waits for memory and nothing else
+    /// can go on: what it has goes to memory of the host, and another job goes on. Without that one
+    /// of two jobs that have come to need more is told that there is no memory
+    #[arg(long)]
+    pub interruptible: bool,
+
     /// Start a broker with this budget if none serves there. It ends with the last job. One that
     /// serves keeps its own budget, and this says so if that is another
     #[arg(short, long, value_parser = size::size, value_name = "SIZE", requires = "device")]

@@ -16,6 +16,8 @@ const JOB_NAME: &str = "ZICO_JOB_NAME";
 const PRIORITY: &str = "ZICO_PRIORITY";
 /// How long its turns last, in nanoseconds; it takes none where there is none.
 const TIME_SLICE: &str = "ZICO_TIME_SLICE";
+/// Whether its iterations may be interrupted: 1, or not there.
+const INTERRUPTIBLE: &str = "ZICO_INTERRUPTIBLE";
 
 /// If it is there the Python package `zico`, where it is installed, becomes PyTorch's allocator.
 const PYTHON: &str = "ZICO_RUN";
@@ -40,6 +42,9 @@ pub(crate) fn run(args: &RunJob) -> Result<Exit, Failure> {
     }
     if let Some(slice) = args.time_slice {
         command.env(TIME_SLICE, format!("{}ns", slice.value()));
+    }
+    if args.interruptible {
+        command.env(INTERRUPTIBLE, "1");
     }
     if let Some(using) = using {
         let kept = using.pass_on();

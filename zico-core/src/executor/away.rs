@@ -118,6 +118,14 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// Whether a job is one of them.
+    pub(super) fn is_called(&self, job: JobKey) -> bool {
+        match &self.books {
+            Books::Own(ledger) => ledger.lock().is_called(job),
+            Books::Remote(remote) => remote.called().contains(&job),
+        }
+    }
+
     /// One of them has gone, or has been there already.
     pub(super) fn has_given_way(&self, job: JobKey) {
         if let Some(remote) = self.remote() {

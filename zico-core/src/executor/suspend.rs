@@ -45,9 +45,10 @@ impl<D: Device> Shared<D> {
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
         choices: &Choices,
+        interrupts: bool,
     ) -> Result<Bytes, SuspendError<D::Error>> {
         let tier = self.device.host().ok_or(SuspendError::Unsupported)?;
-        let Going { pages, streams } = self.set_off(job, heap)?;
+        let Going { pages, streams } = self.set_off(job, heap, interrupts)?;
         let becomes = heap.lock().on_suspend(&pages, choices);
         let mut going: Vec<_> = pages.into_iter().zip(becomes).collect();
         going.retain(|&(_, becomes)| becomes != OnSuspend::Keep);
@@ -109,30 +110,42 @@ impl<D: Device> Shared<D> {
             if by != Some(job) && heap.lock().is_cooperative {
                 continue;
             }
-            self.unpark(job, stream, &heap, true);
-            match self.suspend(job, stream, &heap, &Choices::default()) {
-                Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
-                // It is tried again. Another thread may be about to leave an iteration that has
-                // ended in the books.
-                Err(SuspendError::Busy | SuspendError::InIteration | SuspendError::Broker(_)) => {}
-                Err(SuspendError::Device(error)) if error.class() == Class::Transient => {}
-                Err(_) => self.spare(job),
-            }
+            self.take_out(job, stream, &heap, false);
+        }
+    }
+
+    /// Takes a job to the host whose iteration is to be interrupted, within a call of its own.
+    pub(crate) fn give_way(&self, job: JobKey, stream: D::Stream, heap: &Mutex<JobHeap<D>>) {
+        if self.is_called(job) {
+            self.take_out(job, stream, heap, true);
+        }
+    }
+
+    fn take_out(&self, job: JobKey, stream: D::Stream, heap: &Mutex<JobHeap<D>>, interrupts: bool) {
+        self.unpark(job, stream, heap, true);
+        match self.suspend(job, stream, heap, &Choices::default(), interrupts) {
+            Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
+            // It is tried again. Another thread may be about to leave an iteration that has ended in
+            // the books.
+            Err(SuspendError::Busy | SuspendError::InIteration | SuspendError::Broker(_)) => {}
+            Err(SuspendError::Device(error)) if error.class() == Class::Transient => {}
+            Err(_) => self.spare(job),
         }
     }
 
     /// From here on nothing is placed in the job's heap. Its pages, and the other streams that use
-    /// them.
+    /// them. An iteration is interrupted only if the books say so as well.
     fn set_off(
         &self,
         job: JobKey,
         heap: &Mutex<JobHeap<D>>,
+        interrupts: bool,
     ) -> Result<Going<D::Stream>, SuspendError<D::Error>> {
         let mut locked = heap.lock();
         match () {
             () if locked.closed => return Err(SuspendError::Left),
             () if locked.is_away() => return Err(SuspendError::Suspended),
-            () if locked.is_inside() => return Err(SuspendError::InIteration),
+            () if locked.is_inside() && !interrupts => return Err(SuspendError::InIteration),
             () if locked.growing => {
                 locked.awaited = true;
                 return Err(SuspendError::Busy);

@@ -205,8 +205,8 @@ impl<D: Device> JobHeap<D> {
     }
 
     /// An iteration is under way.
-    pub(crate) const fn is_inside(&self) -> bool {
-        self.placement.is_inside()
+    pub(crate) fn is_inside(&self) -> bool {
+        self.lies().is_inside()
     }
 
     /// Whether something has to happen before the next allocation.

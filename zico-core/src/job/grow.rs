@@ -50,13 +50,16 @@ impl<D: Device> Job<D> {
         align: u64,
     ) -> Result<Block, AllocError<D::Error>> {
         self.can_ever_fit(request, size)?;
+        if self.interruptible {
+            self.shared.give_way(self.key, self.stream, &self.heap);
+        }
         let (decided, ordered, loose) = (None, false, false);
         let mut growing = Growing { request, size, align, decided, ordered, loose };
         let result = loop {
             match self.try_to_grow(&mut growing) {
                 Grown::Placed(block) => break Ok(block),
                 Grown::Again => {}
-                Grown::Refused(AllocError::Suspended) if self.preemptible => {
+                Grown::Refused(AllocError::Suspended) if self.comes_back() => {
                     if let Err(error) = self.bring_back(request) {
                         break Err(error);
                     }

@@ -13,8 +13,6 @@ use crate::executor::{Remote, Shared};
 use crate::heap::{GRANULE, JobHeap};
 use crate::learn::profile::Profile;
 use crate::learn::signature::Mark;
-use crate::types::JobId;
-use crate::types::JobKey;
 use crate::types::block::{Block, Request};
 use crate::types::device::Device;
 use crate::types::error::{AllocError, BeginError, FreeError, NotRunning, ResumeError};
@@ -24,6 +22,7 @@ use crate::types::stats::LiveBlocks;
 use crate::types::sync::{Arc, Mutex};
 use crate::types::units::Bytes;
 use crate::types::zone::Zone;
+use crate::types::{JobId, JobKey};
 
 pub use auto::AutoJob;
 pub use wait::Changed;
@@ -39,8 +38,9 @@ pub struct Job<D: Device> {
     pub(crate) stream: D::Stream,
     pub(crate) pulse: SharedPulse,
     pub(crate) heap: Arc<Mutex<JobHeap<D>>>,
-    /// The pool may take it to the host, and it comes back by itself.
+    /// The pool may take it to the host between its iterations, and within them.
     pub(crate) preemptible: bool,
+    pub(crate) interruptible: bool,
 }
 
 impl<D: Device> Job<D> {
@@ -86,8 +86,8 @@ impl<D: Device> Job<D> {
         }
         let asked = self.try_to_begin(shape);
         match asked {
-            Ok(Begin::Wait(_)) if self.preemptible => self.shared.preempt(Some(self.key)),
-            Err(BeginError::Suspended) if self.preemptible => {
+            Ok(Begin::Wait(_)) if self.comes_back() => self.shared.preempt(Some(self.key)),
+            Err(BeginError::Suspended) if self.comes_back() => {
                 return match self.resume() {
                     Ok(Resume::Done) => self.try_to_begin(shape),
                     Ok(Resume::Wait) => Ok(Begin::Wait(None)),

@@ -112,13 +112,18 @@ impl<D: Device> Job<D> {
         self.suspend_chosen(&choices)
     }
 
+    /// Whether it comes back from the host by itself.
+    pub(super) const fn comes_back(&self) -> bool {
+        self.preemptible || self.interruptible
+    }
+
     fn suspend_chosen(&self, choices: &Choices) -> Result<Bytes, SuspendError<D::Error>> {
         if !self.shared.end_if_over(self.key, self.stream, &self.heap, false) {
             return Err(SuspendError::Busy);
         }
         // What other streams have passed is not taken anywhere.
         self.unpark(true);
-        self.shared.suspend(self.key, self.stream, &self.heap, choices)
+        self.shared.suspend(self.key, self.stream, &self.heap, choices, false)
     }
 
     /// Brings a suspended job back: all its memory, at its addresses, as it was. If the answer is

@@ -87,6 +87,9 @@ impl Ledger {
             return None;
         }
         let own = self.accounts.get(&job)?;
+        if self.goes_on_alone(job) {
+            return Some(Obstacle::Running);
+        }
         if own.away.is_absent() {
             return self.obstacle_to_return(job);
         }

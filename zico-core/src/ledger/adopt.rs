@@ -135,12 +135,15 @@ impl Ledger {
     /// what that takes, and nothing is learned from the part of it that is seen.
     pub(crate) fn resume(&mut self, job: JobKey, runs: bool, claim: Option<u32>, now: Ticks) {
         let Some(account) = self.accounts.get_mut(&job) else { return };
-        if runs && !account.is_running() {
+        if runs && !account.is_running() && !account.is_interrupted() {
             if claim.is_some() {
                 account.predictor = Predictor::of(claim);
             }
             account.begin(now);
             account.run().into_iter().for_each(|run| run.is_partial = true);
+            if !account.away.is_empty() {
+                account.interrupt(now);
+            }
         }
         account.note(now);
         self.notify();

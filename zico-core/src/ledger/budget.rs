@@ -34,7 +34,7 @@ impl Ledger {
         let kept_by = |account: &Account| match account.away.is_empty() {
             _ if account.is_preemptible() => account.terms.floor,
             true => account.persistent().max(account.kept_for_good()),
-            false => account.always_keeps(),
+            false => account.kept_in_any_case(),
         };
         let kept = self.accounts.values().map(kept_by).fold(0, u32::saturating_add);
         let kept = kept.saturating_add(self.largest_turn(None));

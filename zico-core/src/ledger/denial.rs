@@ -115,7 +115,7 @@ impl Ledger {
         self.now = now;
         self.call_turns();
         let stuck = last && self.is_stuck();
-        if stuck && self.let_in_a_holder() {
+        if stuck && (self.let_in_a_holder() || self.interrupt()) {
             self.wake = true;
         } else if stuck && !self.is_another_served(job) && self.is_to_blame(job) {
             let free = self.regions.free_count() as u64;
@@ -184,7 +184,7 @@ impl Ledger {
 
     /// How many regions a job could have that are nobody's, and neither reserved for others nor
     /// beyond its cap.
-    fn left_for(&self, job: JobKey) -> u32 {
+    pub(super) fn left_for(&self, job: JobKey) -> u32 {
         let taken = |(&key, account): (&JobKey, &Account)| {
             let floor = if key == job { 0 } else { account.terms.floor };
             account.charged().max(floor)

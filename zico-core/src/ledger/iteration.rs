@@ -26,6 +26,7 @@ impl Ledger {
         self.now = now;
         match self.accounts.get(&job).filter(|account| !account.gone) {
             None => return Err(BeginError::Left),
+            Some(account) if account.is_interrupted() => return Err(BeginError::AlreadyRunning),
             Some(account) if !account.away.is_empty() => return Err(BeginError::Suspended),
             Some(_) => {}
         }
@@ -82,6 +83,7 @@ impl Ledger {
         signature: Signature,
         is_followed: bool,
     ) -> Result<(), NotRunning> {
+        self.cut_short(job, now);
         if !self.accounts.get_mut(&job).is_some_and(|account| account.end(now, signature)) {
             return Err(NotRunning);
         }

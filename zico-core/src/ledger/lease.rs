@@ -94,7 +94,8 @@ impl Ledger {
         if (self.away > 0 || self.has_turns)
             && let Some(denied) = self.breaks_ticket(job, want)
         {
-            return Err(denied);
+            let passes = self.is_another_interrupted(job);
+            return Err(if passes { self.deny(job, want, last, now) } else { denied });
         }
         if self.has_paces
             && let Some(rests) = self.rests(job, want, now)

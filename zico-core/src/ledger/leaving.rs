@@ -40,7 +40,7 @@ impl Ledger {
             return false;
         };
         account.end(now, Signature::default());
-        account.phase = Phase::Idle;
+        (account.phase, account.interrupted) = (Phase::Idle, None);
         account.gone = true;
         account.stall = None;
         account.first_wave = FirstWave::over();

@@ -19,6 +19,7 @@
 //! | `ahead` | pages that are leased before they are asked for |
 //! | `ticket` | what is on the host, and its right to come back |
 //! | `preempt` | which jobs go there, so that others can go on |
+//! | `interrupt` | iterations that go there, where nothing else is left |
 //! | `denial`, `shortage` | what a refused request is told |
 //! | `quota`, `budget` | floors, caps, the budget |
 //! | `iteration`, `pace`, `bucket` | iterations that begin and end; jobs that are held to a rate |
@@ -43,6 +44,7 @@ mod denial;
 mod fairness;
 mod fences;
 mod first_wave;
+mod interrupt;
 mod iteration;
 mod lease;
 mod leaving;
@@ -150,6 +152,8 @@ pub(crate) struct Ledger {
     away: u32,
     /// Some job is preemptible, or there has been one.
     has_turns: bool,
+    /// Some job is interruptible, or there has been one.
+    has_interruptible: bool,
     /// When the next turn is over that somebody waits for.
     turns_at: Option<Ticks>,
     /// The device's clock, when it was last told.
@@ -193,6 +197,7 @@ impl Ledger {
             wake: false,
             away: 0,
             has_turns: false,
+            has_interruptible: false,
             turns_at: None,
             now: Ticks::ZERO,
             retiring: 0,
@@ -235,6 +240,7 @@ impl Ledger {
         }
         account.turn_changes(self.now);
         self.has_turns |= account.is_preemptible();
+        self.has_interruptible |= account.terms.interruptible;
         self.accounts.insert(key, account);
         self.regions.join(key);
     }

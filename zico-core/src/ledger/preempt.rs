@@ -48,16 +48,26 @@ struct Candidate {
 impl Ledger {
     /// The jobs that are to be taken to the host now.
     pub(crate) fn called(&self) -> Vec<JobKey> {
-        if !self.has_turns {
+        if !self.has_turns && !self.has_interruptible {
             return Vec::new();
         }
-        let goes = |(_, account): &(&JobKey, &Account)| account.goes_now(self.now);
+        let goes = |(_, account): &(&JobKey, &Account)| self.is_to_go(account);
         self.accounts.iter().filter(goes).map(|(&job, _)| job).collect()
+    }
+
+    /// Whether a job is one of them.
+    pub(crate) fn is_called(&self, job: JobKey) -> bool {
+        self.accounts.get(&job).is_some_and(|account| self.is_to_go(account))
+    }
+
+    fn is_to_go(&self, account: &Account) -> bool {
+        account.goes_now(self.now) || account.is_to_be_interrupted()
     }
 
     /// A job could not be taken to the host: it is not called upon again for a while.
     pub(crate) fn spare(&mut self, job: JobKey, now: Ticks) {
         let until = now.saturating_add(self.patience);
+        self.accounts.get_mut(&job).into_iter().for_each(Account::is_spared);
         if let Some(turn) = self.accounts.get_mut(&job).and_then(|account| account.turn.as_mut()) {
             turn.spared = until;
         }
@@ -281,7 +291,8 @@ impl Ledger {
         let own = self.accounts.get(&job).filter(|account| account.away.is_absent())?;
         let all = own.away.regions().saturating_add(own.leased_total()).max(own.terms.floor);
         let others = || self.accounts.iter().filter(|&(&key, _)| key != job);
-        if own.is_held() || self.is_behind(job, own, all) {
+        // Nobody is put before one that has been passed over too often.
+        if own.is_held() || !own.bypassed.is_overdue() && self.is_behind(job, own, all) {
             return Some(Ticks::MAX);
         }
         let comes = |other: &Account| other.away.is_empty() || other.away.is_coming_back();

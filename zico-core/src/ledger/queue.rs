@@ -45,7 +45,9 @@ pub(super) enum Obstacle {
     /// A job that runs has had much less time and goes on at once ([`fairness`](super::fairness)):
     /// beside this one its next iteration would not fit. Others may start meanwhile.
     Behind,
-    /// It would take what another one waits for and is about to get ([`awaited`](super::awaited)).
+    /// It would take what another one waits for and is about to get ([`awaited`](super::awaited)),
+    /// or goes on as soon as those that run have given up more
+    /// ([`interrupt`](super::interrupt)).
     Awaited,
     /// The device is far behind it, and the jobs do not all fit at their peaks. Others may start
     /// meanwhile.

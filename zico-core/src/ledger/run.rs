@@ -24,8 +24,10 @@ pub(super) struct Run {
     /// By how many regions it has held more than its profile had promised from there on.
     pub(super) exceeded: u32,
     pub(super) recorder: Recorder,
-    /// Its beginning was not seen: nothing is learned from it.
+    /// Part of it was not seen: nothing is learned from it.
     pub(super) is_partial: bool,
+    /// How often it has been interrupted.
+    pub(super) interruptions: u32,
 }
 
 pub(super) enum Phase {
@@ -77,6 +79,8 @@ pub(super) struct Stall {
     /// Others have waited for it to ask again for as long as they have patience: not once more
     /// before it does.
     pub(super) given_up: bool,
+    /// Nothing else is left: its iteration is to be [interrupted](super::interrupt).
+    pub(super) gives_way: bool,
 }
 
 impl Stall {

@@ -34,16 +34,21 @@ impl Ledger {
         let account = self.accounts.get(&job).filter(|account| !account.gone);
         let account = account.ok_or(NotSuspended::Left)?;
         let gives_way = account.is_called() && matches!(account.phase, Phase::Waiting(_));
-        if !matches!(account.phase, Phase::Idle) && !gives_way {
+        let is_interrupted = account.is_to_be_interrupted();
+        if !matches!(account.phase, Phase::Idle) && !gives_way && !is_interrupted {
             return Err(NotSuspended::InIteration);
         }
         self.check_ticket(job, account)?;
         self.no_longer_rests(job);
+        let now = self.now;
         if gives_way {
             self.waiting.retain(|&waiting| waiting != job);
             self.set_phase(job, Phase::Idle);
         }
         let Some(account) = self.accounts.get_mut(&job) else { return Err(NotSuspended::Left) };
+        if is_interrupted {
+            account.interrupt(now);
+        }
         account.away.go();
         account.goes_on = false;
         account.has_moved();
@@ -58,7 +63,7 @@ impl Ledger {
         if self.can_have_ticket(job, account) {
             return Ok(());
         }
-        let own = account.leased_total().max(account.terms.floor);
+        let own = account.has_all();
         let others = self.stays_beside(job, account);
         let bytes = |regions: u32| self.bytes(regions.into());
         Err(NotSuspended::NoTicket(NoTicket {
@@ -110,8 +115,10 @@ impl Ledger {
 
     /// The copies could not be made: a job stays with all that it has.
     pub(crate) fn stay(&mut self, job: JobKey) {
+        let now = self.now;
         if let Some(account) = self.accounts.get_mut(&job) {
             account.away.arrive();
+            account.go_on(now);
         }
         self.notify();
         self.admit();
@@ -196,6 +203,13 @@ impl Ledger {
         let (fits, fits_at_rest) = (fits(kept), fits(at_rest));
         let growth = Growth { regions, persists: true, told: true };
         let is_held_off = self.held_off(job).is_some();
+        if own.is_interrupted() && !is_held_off {
+            // What keeps it may go in the middle of an iteration.
+            self.looks_again |= own.bypassed.is_overdue();
+            if runs {
+                return self.obstacle_to_go_on(job, all);
+            }
+        }
         if fits && !is_held_off && self.is_safe_with(Some((job, growth)), 0) {
             return None;
         }
@@ -255,6 +269,7 @@ impl Ledger {
         account.away.arrive();
         account.has_moved();
         account.denied = false;
+        account.go_on(now);
         account.turn_changes(now);
         account.note(now);
         self.now = now;
@@ -288,10 +303,8 @@ impl Ledger {
 
     /// Whether a job could be sure to come back from the host.
     pub(super) fn can_have_ticket(&self, job: JobKey, account: &Account) -> bool {
-        let own = match account.is_running() {
-            true => account.always_keeps(),
-            false => account.leased_total().max(account.terms.floor),
-        };
+        let runs_on = account.is_running() && !account.is_to_be_interrupted();
+        let own = if runs_on { account.always_keeps() } else { account.has_all() };
         own.saturating_add(self.stays_beside(job, account)) <= self.target
     }
 
@@ -299,33 +312,29 @@ impl Ledger {
     /// to none the largest of those that do has to have room; those give way to each other.
     fn stays_beside(&self, job: JobKey, account: &Account) -> u32 {
         let stays = self.stays_but(Some(job));
-        let largest = if account.is_preemptible() { 0 } else { self.largest_turn(Some(job)) };
+        let largest = if account.gives_way() { 0 } else { self.largest_turn(Some(job)) };
         stays.saturating_add(largest)
     }
 
-    /// What all jobs but one, if one is left out, will always have: of those that are preemptible
-    /// what is reserved.
+    /// What all jobs but one, if one is left out, will always have, whoever comes back first.
     pub(super) fn stays_but(&self, job: Option<JobKey>) -> u32 {
-        let others =
-            self.accounts.iter().filter(|&(&key, account)| Some(key) != job && !account.gone);
-        let stays = others.map(|(_, account)| match account.is_preemptible() {
-            true => account.terms.floor,
-            false => account.always_keeps(),
-        });
-        stays.fold(0, u32::saturating_add)
+        self.there_but(job).map(Account::kept_in_any_case).fold(0, u32::saturating_add)
     }
 
-    /// The most that one preemptible job will always have beside what is reserved for it.
+    /// The most that one job that gives way to others will always have beside that.
     pub(super) fn largest_turn(&self, but: Option<JobKey>) -> u32 {
-        if !self.has_turns {
+        if !self.has_turns && !self.has_interruptible {
             return 0;
         }
-        let turns = self.accounts.iter().filter(|&(&key, account)| {
-            Some(key) != but && !account.gone && account.is_preemptible()
-        });
-        let keeps =
-            turns.map(|(_, account)| account.always_keeps().saturating_sub(account.terms.floor));
-        keeps.max().unwrap_or(0)
+        let turn =
+            |account: &Account| account.always_keeps().saturating_sub(account.kept_in_any_case());
+        self.there_but(but).map(turn).max().unwrap_or(0)
+    }
+
+    fn there_but(&self, job: Option<JobKey>) -> impl Iterator<Item = &Account> {
+        let is_other =
+            move |&(&key, account): &(&JobKey, &Account)| Some(key) != job && !account.gone;
+        self.accounts.iter().filter(is_other).map(|(_, account)| account)
     }
 
     /// The room that a job on the host needs to come back: for all that it has, and where it gives

@@ -116,8 +116,8 @@ impl<D: Device> Pool<D> {
     ) -> Result<Job<D>, JoinError<D::Error>> {
         let (shared, config) = (&self.shared, job.into());
         let terms = Terms::new(&config, shared.region)?;
-        let preemptible = config.slice.is_some();
-        if preemptible && shared.device.host().is_none() {
+        let (preemptible, interruptible) = (config.slice.is_some(), config.interruptible);
+        if (preemptible || interruptible) && shared.device.host().is_none() {
             return Err(JoinError::NotPreemptible);
         }
         // A stream that takes no event would hold up what the job gives up for ever.
@@ -146,7 +146,7 @@ impl<D: Device> Pool<D> {
             let _ = shared.release_unused();
             return Err(error);
         }
-        Ok(Job { shared: shared.clone(), key, stream, pulse, heap, preemptible })
+        Ok(Job { shared: shared.clone(), key, stream, pulse, heap, preemptible, interruptible })
     }
 
     /// Reserves a range for each of a job's arenas.

@@ -32,6 +32,7 @@ pub struct JobConfig {
     pub(crate) declared: Option<Bytes>,
     pub(crate) unplanned: bool,
     pub(crate) slice: Option<Ticks>,
+    pub(crate) interruptible: bool,
     /// Nobody else's affair.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) cooperative: bool,
@@ -114,6 +115,29 @@ impl JobConfig {
         self
     }
 
+    /// An iteration of the job may be interrupted where it waits for memory and nothing else can go
+    /// on: its memory goes to the host, another job goes on in its room, and it comes back when no
+    /// other iteration runs. Without that one of two iterations that have outgrown what was expected
+    /// of them is told that there is no memory, though each would fit alone.
+    ///
+    /// It goes within its own calls of [`Job::alloc`](crate::Job::alloc), where they say
+    /// [`Busy`](crate::AllocError::Busy), and is back where they have a block or say something else.
+    /// Between the two nothing may be enqueued that uses its blocks: by no thread, on no stream. What
+    /// is enqueued afterwards on other streams than the job's own has to come after that one's work.
+    /// If the call is given up, the next [`begin`](crate::Job::begin) or `alloc`, or
+    /// [`Job::resume`](crate::Job::resume), brings the job back.
+    #[must_use]
+    pub fn interruptible(mut self) -> Self {
+        self.interruptible = true;
+        self
+    }
+
+    /// Whether it has been said to be [interruptible](Self::interruptible).
+    #[must_use]
+    pub const fn is_interruptible(&self) -> bool {
+        self.interruptible
+    }
+
     /// No iteration is planned.
     ///
     /// Otherwise, when an iteration has made the same allocations as an earlier one, [`Job::end`]
@@ -151,6 +175,8 @@ pub(crate) struct Terms {
     pub(crate) declared_bytes: Bytes,
     /// How long a turn of a preemptible job lasts at least.
     pub(crate) slice: Option<Ticks>,
+    /// Its iterations may be interrupted.
+    pub(crate) interruptible: bool,
 }
 
 impl Terms {
@@ -171,6 +197,7 @@ impl Terms {
             declared: config.declared.map(up),
             declared_bytes: config.declared.unwrap_or_default(),
             slice: config.slice,
+            interruptible: config.interruptible,
         })
     }
 }

@@ -103,6 +103,9 @@ pub(crate) const MOST_BYPASSES: u32 = 16;
 /// the throughput (told lifetimes) with a quarter, 1.070 with a half, 1.073 with nothing; with 64
 /// ahead 1.001, 1.001, 0.997.
 pub(crate) const LAGGING_PART: u32 = 4;
+/// Interruptions of one iteration, at most: then it is told that there is no memory. More gives
+/// others more time to free what they keep, less ends sooner what nothing helps. Chosen.
+pub(crate) const MOST_INTERRUPTIONS: u32 = 4;
 /// Looks at the waiting jobs in an iteration of another job, at most. Each takes O(jobs log jobs).
 /// Chosen.
 pub(crate) const LOOKS_PER_ITERATION: u32 = 1024;

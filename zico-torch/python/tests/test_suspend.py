@@ -205,6 +205,59 @@ def test_without_turns_they_do_not_fit(tmp_path: Path) -> None:
     assert any("zico: out of memory" in text for text in said), said
 
 
+#: Steps of 4 MiB, and then some that come to take 64 MiB, of which each of two has half when the other goes on.
+GROWS = """
+import os, sys, time, torch
+from pathlib import Path
+here, name, other = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+def meet(place):
+    (here / f"{name}-{place}").touch()
+    while not (here / f"{other}-{place}").exists():
+        time.sleep(0.01)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(7):
+    if step == 5:
+        meet("before")
+    model(torch.ones(4)).sum().backward()
+    pieces = []
+    for piece in range(1 if step < 5 else 16):
+        pieces.append(torch.full((1 << 20,), step * 100.0 + piece))
+        if step == 5 and piece == 7:
+            meet("within")
+    for number, piece in enumerate(pieces):
+        assert (piece == step * 100.0 + number).all(), (step, number)
+    del pieces, piece
+    optimizer.step()
+    optimizer.zero_grad()
+print("done")
+"""
+
+
+def grow(socket: Path, here: Path, *options: object) -> list[subprocess.Popen[str]]:
+    """Starts two that come to need each other's room in the middle of a step."""
+    run = [sys.executable, "-m", "zico", "run", "--device", "cpu", "--socket", socket, *options]
+    jobs = [("a", "b"), ("b", "a")]
+    return [start(*run, "--stats", here / f"{one}.json", "--", sys.executable, "-c", GROWS, here, one, two) for one, two in jobs]
+
+
+def test_steps_that_come_to_need_more_are_interrupted(tmp_path: Path) -> None:
+    with broker(90 << 20) as socket:
+        assert [last_word(finish(job)) for job in grow(socket, tmp_path, "--interruptible")] == ["done"] * 2
+    told = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a", "b")]
+    assert all(stats["refusals"] == 0 and stats["requested_peak"] >= 64 << 20 for stats in told), told
+
+
+def test_without_interruption_one_of_them_is_told(tmp_path: Path) -> None:
+    with broker(90 << 20) as socket:
+        said = [job.communicate(timeout=240)[1] for job in grow(socket, tmp_path)]
+    assert sum("zico: out of memory" in text for text in said) == 1, said
+
+
+def last_word(out: str) -> str:
+    return out.split()[-1]
+
+
 @pytest.mark.parametrize("text", ["-1s", "nan", "500"])
 def test_a_slice_that_is_no_time_is_refused(text: str) -> None:
     refused = start(sys.executable, "-m", "zico", "run", f"--time-slice={text}", "--", sys.executable, "-c", "")

@@ -188,14 +188,22 @@ class Pool:
         return cls(native().made("zico_open_cuda", device, parse_bytes(budget)))
 
     def join(
-        self, name: str | None = None, priority: int = 0, time_slice: float | str | None = None
+        self,
+        name: str | None = None,
+        priority: int = 0,
+        time_slice: float | str | None = None,
+        interruptible: bool = False,
     ) -> Job:
         """Lets a job in. Of those that wait, ones with a higher priority go first. With a ``time_slice``, in seconds or
-        as "500ms", it takes turns with others: see `zico.torch.enable`."""
+        as "500ms", it takes turns with others; an ``interruptible`` one makes way in the middle of an iteration where nothing
+        else can go on: see `zico.torch.enable`."""
         text = None if name is None else name.encode()
+        slice_ns = 0 if time_slice is None else round(parse_seconds(time_slice) * 1e9)
+        if interruptible:
+            made = native().made("zico_join_interruptible", self._handle, text, priority, slice_ns, None)
+            return Job(made, self)
         if time_slice is None:
             return Job(native().made("zico_join", self._handle, text, priority, None), self)
-        slice_ns = round(parse_seconds(time_slice) * 1e9)
         return Job(native().made("zico_join_turns", self._handle, text, priority, slice_ns, None), self)
 
     def set_budget(self, budget: int | str) -> None:

@@ -38,6 +38,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TIME",
         help="500ms: take turns with others where all do not fit; their tensors are on the host meanwhile",
     )
+    run.add_argument(
+        "--interruptible",
+        action="store_true",
+        help="make way in the middle of a step, rather than one job ends with an OutOfMemoryError",
+    )
     run.add_argument("--device", help="cpu, cuda or cuda:1 (the GPU where there is one)")
     run.add_argument("--stats", type=Path, help="a file for statistics at the end, as JSON")
     run.add_argument("--record", type=Path, help="a file for a trace of the run: job.ztrace")
@@ -103,6 +108,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "ZICO_SOCKET": str(_place(arguments, budget)),
         "ZICO_PRIORITY": str(arguments.priority),
         "ZICO_TIME_SLICE": arguments.time_slice,
+        "ZICO_INTERRUPTIBLE": "1" if arguments.interruptible else None,
         "ZICO_JOB_NAME": arguments.name,
         "ZICO_DEVICE": arguments.device,
         "ZICO_STATS": arguments.stats and str(arguments.stats.resolve()),

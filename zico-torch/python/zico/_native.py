@@ -72,6 +72,7 @@ _CALLS = {
     "zico_trim": (c_uint64,),
     "zico_pool_stats": (c_uint64, ctypes.POINTER(PoolStats)),
     "zico_join": (c_uint64, c_char_p, c_int32, c_void_p, ctypes.POINTER(c_uint64)),
+    "zico_join_interruptible": (c_uint64, c_char_p, c_int32, c_uint64, c_void_p, ctypes.POINTER(c_uint64)),
     "zico_join_turns": (c_uint64, c_char_p, c_int32, c_uint64, c_void_p, ctypes.POINTER(c_uint64)),
     "zico_begin": (c_uint64,),
     "zico_end": (c_uint64,),

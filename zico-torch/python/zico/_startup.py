@@ -4,7 +4,7 @@ Imported when Python starts, if ``ZICO_RUN`` is set: puts a finder in the way of
 after it. A process that does not import torch has nothing of it but that finder.
 
 Settings are in the environment, so that children have them as well: ``ZICO_BUDGET`` or ``ZICO_SOCKET``, ``ZICO_DEVICE``, ``ZICO_JOB_NAME``,
-``ZICO_PRIORITY``, ``ZICO_TIME_SLICE``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end, ``ZICO_RECORD`` one for a
+``ZICO_PRIORITY``, ``ZICO_TIME_SLICE``, ``ZICO_INTERRUPTIBLE``, ``ZICO_THRESHOLD``; ``ZICO_STATS`` names a file to which the statistics are written at the end, ``ZICO_RECORD`` one for a
 trace of the run.
 """
 
@@ -65,6 +65,7 @@ def _enable() -> None:
             name=environment("ZICO_JOB_NAME"),
             priority=int(environment("ZICO_PRIORITY", "0")),
             time_slice=environment("ZICO_TIME_SLICE"),
+            interruptible=environment("ZICO_INTERRUPTIBLE") == "1",
             threshold=int(environment("ZICO_THRESHOLD", str(zico.torch.THRESHOLD))),
         )
     except Exception as error:

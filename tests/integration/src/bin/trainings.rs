@@ -9,7 +9,8 @@
 //! `--from N` is the first seed, `--threads N` how many run at a time, `--all` goes on after a
 //! failure. `--seed N` prints what is drawn and what comes of it. `--behind` looks, where a job is
 //! out of memory, whether all jobs get through one at a time, and lists the seeds where they do.
-//! `--undisturbed`: no broker dies and no job ends before it is done.
+//! `--undisturbed`: no broker dies, no job ends before it is done, and no iteration is interrupted.
+//! `--interruptible`: all may be.
 //! Exit code 1 if a run fails, 2 if an option is unknown.
 
 use std::collections::BTreeMap;
@@ -31,20 +32,29 @@ struct Options {
     all: bool,
     behind: bool,
     undisturbed: bool,
+    interruptible: bool,
 }
 
 impl Options {
     fn draw(&self, seed: u64) -> Case {
         let case = Case::draw(seed);
-        if self.undisturbed { case.undisturbed() } else { case }
+        let case = if self.undisturbed { case.undisturbed() } else { case };
+        if self.interruptible { case.with_interruptible(true) } else { case }
     }
 }
 
 fn options() -> Result<Options, String> {
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let [all, behind, undisturbed] = [false; 3];
-    let mut options =
-        Options { seeds: 2000, from: 0, seed: None, threads, all, behind, undisturbed };
+    let mut options = Options {
+        seeds: 2000,
+        from: 0,
+        seed: None,
+        threads,
+        all: false,
+        behind: false,
+        undisturbed: false,
+        interruptible: false,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number = || {
@@ -59,6 +69,7 @@ fn options() -> Result<Options, String> {
             "--all" => options.all = true,
             "--behind" => options.behind = true,
             "--undisturbed" => options.undisturbed = true,
+            "--interruptible" => options.interruptible = true,
             _ => return Err(format!("unknown option: {word}")),
         }
     }
@@ -70,7 +81,8 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => {
             eprintln!(
-                "{error}\noptions: --seeds N --from N --threads N --all --behind --undisturbed; --seed N"
+                "{error}\noptions: --seeds N --from N --threads N --all --behind --undisturbed \
+                 --interruptible; --seed N"
             );
             return ExitCode::from(2);
         }

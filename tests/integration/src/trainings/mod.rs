@@ -91,12 +91,20 @@ impl Case {
         Self { trainings, setting, traces, config }
     }
 
-    /// The same where no broker dies and no job ends before it is done: what was drawn of a seed
-    /// before there were such things.
+    /// The same where no broker dies, no job ends before it is done and no iteration is
+    /// interrupted: what was drawn of a seed before there were such things.
     #[must_use]
     pub fn undisturbed(mut self) -> Self {
         self.config.restarts.clear();
         self.config.usage.iter_mut().for_each(|usage| usage.ends = None);
+        self.with_interruptible(false)
+    }
+
+    /// The same where all iterations may be interrupted, or none.
+    #[must_use]
+    pub fn with_interruptible(mut self, interruptible: bool) -> Self {
+        self.setting.set_interruptible(interruptible);
+        self.config.jobs = self.setting.jobs();
         self
     }
 

@@ -34,6 +34,8 @@ pub struct Setting {
     machine: Machine,
     /// Of the processes' broker.
     restarts: Vec<Restart>,
+    /// Of each job whether its iterations may be interrupted.
+    interruptible: Vec<bool>,
 }
 
 impl Setting {
@@ -78,9 +80,25 @@ impl Setting {
             usage: (0..jobs).map(|_| usage(rng)).collect(),
             machine: machine(rng),
             restarts: restarts(rng),
+            interruptible: Vec::new(),
         };
         setting.usage.iter_mut().for_each(|usage| usage.ends = ends(rng));
+        setting.interruptible = (0..jobs).map(|_| rng.u8(..3) == 0).collect();
         setting
+    }
+
+    /// All iterations may be interrupted, or none.
+    pub(super) fn set_interruptible(&mut self, interruptible: bool) {
+        self.interruptible.iter_mut().for_each(|one| *one = interruptible);
+    }
+
+    /// What the pool is told of each job.
+    pub(super) fn jobs(&self) -> Vec<JobConfig> {
+        let terms = |(&(priority, floor), &may): (&(i32, Bytes), &bool)| {
+            let config = JobConfig::default().priority(priority).floor(floor);
+            if may { config.interruptible() } else { config }
+        };
+        self.terms.iter().zip(&self.interruptible).map(terms).collect()
     }
 
     /// Whether all peaks have room.
@@ -91,9 +109,6 @@ impl Setting {
 
     /// The replay that it asks for, of these jobs.
     pub(super) fn config(&self, traces: &[&Trace]) -> ReplayConfig {
-        let terms = |&(priority, floor): &(i32, Bytes)| {
-            JobConfig::default().priority(priority).floor(floor)
-        };
         let config = ReplayConfig {
             budget: Bytes::ZERO,
             region: Some(self.region),
@@ -101,7 +116,7 @@ impl Setting {
             hand_over: self.hand_over,
             fewest_calls: self.fewest_calls,
             iterations: self.iterations,
-            jobs: self.terms.iter().map(terms).collect(),
+            jobs: self.jobs(),
             detect: self.detect,
             learned: self.learned,
             ends_with_next: self.ends_with_next && !self.detect,

@@ -224,6 +224,11 @@ impl Predictor {
         Some(Rollback(core::mem::replace(now, unknown)))
     }
 
+    /// Whether nobody knows where the running iteration ends.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// What was expected before still is.
     pub(crate) fn keep(&mut self, before: Rollback) {
         (self.now, self.alike) = (Some(before.0), None);

@@ -127,6 +127,30 @@ impl Account {
         self.comes_to_persist(Growth::default()).max(self.kept_for_good())
     }
 
+    /// The same whoever comes back first: of a job that is preemptible what is reserved, of one whose
+    /// iteration is interrupted what that leaves behind. The rest they have by turns.
+    pub(in crate::ledger) fn kept_in_any_case(&self) -> u32 {
+        let all = self.always_keeps();
+        match () {
+            () if self.is_preemptible() => self.terms.floor,
+            () if self.is_interrupted() => {
+                let left = self.all_persistent().saturating_add(self.predictor.carried());
+                left.min(all).max(self.terms.floor)
+            }
+            () => all,
+        }
+    }
+
+    /// Whether what it has beside that gives way to others that come back.
+    pub(in crate::ledger) fn gives_way(&self) -> bool {
+        self.is_preemptible() || self.is_interrupted() || self.is_to_be_interrupted()
+    }
+
+    /// What it has on the device, or what is reserved for it if that is more.
+    pub(in crate::ledger) fn has_all(&self) -> u32 {
+        self.leased_total().max(self.terms.floor)
+    }
+
     /// What persists or comes to persist with what is asked for, or is reserved.
     pub(in crate::ledger) fn comes_to_persist(&self, asked: Growth) -> u32 {
         // What is learned to persist may be part of what it grows by in each iteration.

@@ -221,6 +221,7 @@ impl Account {
             _ if self.away.is_moving() => !self.is_still(),
             Phase::Admitted => true,
             _ if self.is_about_to_begin() => true,
+            Phase::Running(_) if self.is_to_be_interrupted() => !self.is_still(),
             Phase::Running(_) => !self.is_denied_at(epoch),
             Phase::Waiting(_) => false,
             Phase::Idle => self.holds_leftovers() && !self.is_denied_at(epoch) && !self.is_still(),

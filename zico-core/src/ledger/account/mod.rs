@@ -5,6 +5,7 @@ mod claim;
 mod expected;
 mod figures;
 mod growth;
+mod interrupt;
 mod pace;
 mod time;
 mod turn;
@@ -33,6 +34,7 @@ use crate::types::zone::Zone;
 
 use away::Away;
 pub(super) use claim::{Blame, Stake};
+use interrupt::Interrupted;
 pub(super) use pace::{Paced, Rest};
 use time::Time;
 use turn::{Course, Turn};
@@ -64,6 +66,8 @@ pub(crate) struct Account {
     /// The batches whose fences have been recorded and not completed, the oldest first.
     pub(crate) fenced: VecDeque<Batch>,
     pub(super) phase: Phase,
+    /// The iteration that goes on when its memory is back from the host.
+    pub(super) interrupted: Option<Interrupted>,
     pub(super) terms: Terms,
     /// The rate that it is held to, if it is.
     pub(super) pace: Option<Paced>,
@@ -137,6 +141,7 @@ impl Account {
             pending: Vec::new(),
             fenced: VecDeque::new(),
             phase: Phase::Idle,
+            interrupted: None,
             terms,
             pace: None,
             turn: terms.slice.map(Turn::new),
@@ -297,6 +302,7 @@ impl Account {
             exceeded: 0,
             recorder: Recorder::default(),
             is_partial: false,
+            interruptions: 0,
         });
         self.count_time(now);
         self.note(now);

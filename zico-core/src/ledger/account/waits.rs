@@ -35,6 +35,7 @@ impl Account {
             Phase::Idle if self.goes_on || self.holds_leftovers() => true,
             Phase::Idle if self.first_wave.is_open() => true,
             Phase::Admitted => true,
+            Phase::Running(_) if self.is_waited_for_alone() => true,
             Phase::Idle | Phase::Running(_) => self.stall.is_some_and(Stall::is_waited_for),
             Phase::Waiting(_) => false,
         };
@@ -108,8 +109,17 @@ impl Account {
     pub(in crate::ledger) fn stall(&mut self, now: Ticks, epoch: u64, asked: Growth) {
         let at = self.pulse.progress();
         let bypassed = Bypasses::default();
-        let (is_awaited, let_in, given_up) = (false, 0, false);
-        let new = Stall { since: now, epoch, asked, at, bypassed, is_awaited, let_in, given_up };
+        let new = Stall {
+            since: now,
+            epoch,
+            asked,
+            at,
+            bypassed,
+            is_awaited: false,
+            let_in: 0,
+            given_up: false,
+            gives_way: false,
+        };
         let stall = self.stall.get_or_insert(new);
         (stall.epoch, stall.asked, stall.at, stall.given_up) = (epoch, asked, at, false);
         self.count_time(now);

@@ -26,6 +26,7 @@ mod coming_back;
 mod fences;
 mod going_on;
 mod in_all;
+mod interrupt;
 mod iterations;
 mod lagging;
 mod learned;

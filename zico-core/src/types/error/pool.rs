@@ -138,7 +138,8 @@ pub enum JoinError<E> {
         /// The budget.
         budget: Bytes,
     },
-    /// The job is [preemptible](crate::JobConfig::preemptible), and the device has no
+    /// The job is [preemptible](crate::JobConfig::preemptible) or
+    /// [interruptible](crate::JobConfig::interruptible), and the device has no
     /// [host tier](crate::HostTier).
     NotPreemptible,
     /// The device refused.

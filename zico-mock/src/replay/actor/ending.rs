@@ -1,4 +1,4 @@
-//! What a job of a replay has, as the oracle is told, and how the job ends.
+//! What a job of a replay has, as the oracle is told, how long it has waited, and how the job ends.
 
 use zico_core::{Block, Bytes, Held, Ticks};
 
@@ -20,6 +20,16 @@ impl Actor<'_> {
         self.outcome.kept = self.outcome.kept.at_least(leased);
     }
 
+    /// Adds up a wait for the pool: a stall within an iteration, otherwise a delayed start.
+    pub(super) fn waited(&mut self, since: Ticks, now: Ticks) {
+        let sum = if self.is_inside() {
+            &mut self.outcome.stalled
+        } else {
+            &mut self.outcome.start_delay
+        };
+        *sum = sum.saturating_add(now.saturating_sub(since));
+    }
+
     /// The job's claim to a block from now on.
     pub(super) fn own(&self, block: &Block) -> Result<Claim, ReplayError> {
         Ok(self.device.own(self.stream, self.tag, block.address(), block.bytes())?)
@@ -33,6 +43,7 @@ impl Actor<'_> {
 
     /// It claims all that it has.
     pub(super) fn own_all(&mut self) -> Result<(), ReplayError> {
+        self.is_let_go = false;
         let missing = self.blocks.iter().filter(|(_, (_, claim))| claim.is_none());
         let mut missing: Vec<(BlockId, Block)> =
             missing.map(|(&id, &(block, _))| (id, block)).collect();
@@ -42,6 +53,13 @@ impl Actor<'_> {
             self.blocks.insert(id, (block, Some(claim)));
         }
         Ok(())
+    }
+
+    /// It may be taken to the host from now on, after all that it has enqueued.
+    pub(super) fn let_go(&mut self) -> Result<(), ReplayError> {
+        self.is_let_go = true;
+        self.sides.rejoin(&self.device, self.stream)?;
+        self.disown_all()
     }
 
     /// All its claims end.

@@ -46,9 +46,18 @@ impl Actor<'_> {
                     carrier.allocated(&block)?;
                 }
                 self.blocks.insert(id, (block, claim));
+                if self.is_let_go && owned {
+                    self.own_all()?;
+                }
                 Placed::Device
             }
-            Err(AllocError::Busy(_)) => Placed::Not(Done::Wait(State::Pool)),
+            Err(AllocError::Busy(_)) => {
+                // It may be interrupted when it asks again.
+                if self.interruptible {
+                    self.let_go()?;
+                }
+                Placed::Not(Done::Wait(State::Pool))
+            }
             Err(AllocError::Broker(BrokerError::Unreachable)) => Placed::Not(Done::no_broker(now)),
             Err(
                 error @ (AllocError::OutOfMemory(_)

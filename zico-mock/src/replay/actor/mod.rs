@@ -39,6 +39,10 @@ pub(in crate::replay) struct Actor<'t> {
     /// Between iterations one that takes turns claims nothing: it may be on the host.
     blocks: HashMap<BlockId, (Block, Option<Claim>)>,
     takes_turns: bool,
+    /// Its iterations may be interrupted.
+    interruptible: bool,
+    /// It waits, and has claims to nothing meanwhile.
+    is_let_go: bool,
     sides: Sides,
     /// Its own pool, of which its cap is the budget, if it has an elastic one.
     pool: Option<Pool<MockDevice>>,
@@ -75,6 +79,7 @@ impl<'t> Actor<'t> {
             Some(slice) => terms.preemptible(slice),
             None => terms,
         };
+        let interruptible = terms.is_interruptible();
         let plan = config.relief.get(index as usize).cloned().flatten();
         let usage = config.usage.get(index as usize).cloned().unwrap_or_default();
         let overflow = config.elastic.then(|| Overflow::new(&device, config.budget)).flatten();
@@ -92,6 +97,8 @@ impl<'t> Actor<'t> {
             asks_again: false,
             blocks: HashMap::new(),
             takes_turns: config.slice.is_some(),
+            interruptible,
+            is_let_go: false,
             sides: Sides::default(),
             overflow,
             pool: config.elastic.then(|| pool.clone()),
@@ -357,8 +364,7 @@ impl<'t> Actor<'t> {
     /// launch moves on in time.
     fn end(&mut self, now: Ticks) -> Result<Done, ReplayError> {
         if self.takes_turns {
-            self.sides.rejoin(&self.device, self.stream)?;
-            self.disown_all()?;
+            self.let_go()?;
         }
         let job = self.job.as_ref().filter(|_| self.marks).map(Handle::job);
         let end = |job: &Job<_>| if self.ends_with_next { job.end_with_next() } else { job.end() };
@@ -384,15 +390,5 @@ impl<'t> Actor<'t> {
 
     fn is_inside(&self) -> bool {
         self.outcome.spans.last().is_some_and(|span| span.ended.is_none())
-    }
-
-    /// Adds up a wait for the pool: a stall within an iteration, otherwise a delayed start.
-    fn waited(&mut self, since: Ticks, now: Ticks) {
-        let sum = if self.is_inside() {
-            &mut self.outcome.stalled
-        } else {
-            &mut self.outcome.start_delay
-        };
-        *sum = sum.saturating_add(now.saturating_sub(since));
     }
 }

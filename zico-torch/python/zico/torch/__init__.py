@@ -55,6 +55,7 @@ def enable(
     name: str | None = None,
     priority: int = 0,
     time_slice: float | str | None = None,
+    interruptible: bool = False,
     threshold: int = THRESHOLD,
     marks: bool = True,
 ) -> zico.Job:
@@ -73,6 +74,10 @@ def enable(
             memory of the host, and they are back before it goes on. A turn lasts for an iteration and this time at
             least: some ten times of what it takes to copy its tensors. Not for a script of which another thread touches
             tensors, or enqueues work, while one starts an iteration.
+        interruptible: where an iteration waits for memory and nothing else can go on, its tensors go to memory of the host, another
+            job goes on, and they are back before the allocation returns. Without that one of two jobs whose steps have
+            come to need more ends with an OutOfMemoryError. Not for a script of which another thread touches tensors, or enqueues
+            work, while one allocates; of other streams each waits for the current one before it uses a tensor again.
         threshold: on the CPU, tensors of fewer bytes stay with PyTorch's own allocator.
         marks: an iteration ends with each step of an optimizer, and begins with the first allocation after it. The
             first begins with the first forward of a module. Without marks, say it by `zico.iteration`.
@@ -92,7 +97,9 @@ def enable(
         raise ValueError("say one of budget, socket and pool")
     where = _device(device)
     _shim = load_shim(native().path)
-    job = (pool or _open(where, budget, socket)).join(name or _script(), priority, time_slice)
+    job = (pool or _open(where, budget, socket)).join(
+        name or _script(), priority, time_slice, interruptible
+    )
     zico._set_job(job)
     try:
         if where.type == "cpu":
