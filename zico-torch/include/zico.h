@@ -264,11 +264,11 @@ enum ZicoStatus zico_join_turns(ZicoPool pool,
 
 /**
  * As `zico_join`, or as `zico_join_turns` if `slice` is not zero, for a job whose iterations may
- * be interrupted: where one waits for memory and nothing else can go on, all that the job has goes to
- * memory of the host, so that another job goes on, and comes back before the call returns. Without
- * that one of two iterations that have outgrown what was expected of them is told that there is no
- * memory. While one thread waits in an allocation no other may touch the job's blocks, nor enqueue
- * work that does; other streams that use them afterwards wait for the job's own.
+ * be interrupted: where one waits for memory and nothing else can go on, all that the job has goes
+ * to memory of the host, so that another job goes on, and comes back before the call returns.
+ * Without that one of two iterations that have outgrown what was expected of them is told that
+ * there is no memory. While one thread waits in an allocation no other may touch the job's blocks,
+ * nor enqueue work that does; other streams that use them afterwards wait for the job's own.
  *
  * # Safety
  * As `zico_join`.
