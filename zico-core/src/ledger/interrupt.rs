@@ -14,7 +14,8 @@
 //! other iteration runs, and nothing starts beside it until it has ended: what it needs is not
 //! known. So the banker's argument (I4) is that of one iteration alone. One that is interrupted
 //! again and again (a job that was let start, so that it might free something, has made it anew) is
-//! told that there is no memory, after [`MOST_INTERRUPTIONS`](crate::types::tuning::MOST_INTERRUPTIONS).
+//! told that there is no memory, after `MOST_INTERRUPTIONS` of
+//! [`tuning`](crate::types::tuning).
 
 use core::cmp::Reverse;
 

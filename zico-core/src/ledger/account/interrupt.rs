@@ -88,7 +88,9 @@ impl Account {
 
     /// Its iteration is not to be interrupted any more.
     pub(in crate::ledger) fn is_spared(&mut self) {
-        self.stall.iter_mut().for_each(|stall| stall.gives_way = false);
-        self.run().into_iter().for_each(|run| run.interruptions = MOST_INTERRUPTIONS);
+        if self.is_to_be_interrupted() {
+            self.stall.iter_mut().for_each(|stall| stall.gives_way = false);
+            self.run().into_iter().for_each(|run| run.interruptions = MOST_INTERRUPTIONS);
+        }
     }
 }
