@@ -187,6 +187,16 @@ pub fn nothing_is_left(device: &MockDevice) {
     assert_eq!(device.host_usage().0, Bytes::ZERO, "host memory");
 }
 
+/// All jobs of a pool have left: it goes, and [nothing is left](nothing_is_left).
+pub fn all_leave<D: Device>(device: &MockDevice, pool: Pool<D>) {
+    for _ in 0..3 {
+        device.run_until_idle();
+        let _ = pool.poll();
+    }
+    drop(pool);
+    nothing_is_left(device);
+}
+
 /// A recorded step.
 pub fn play(job: &mut Tenant<MockDevice>, step: &Step) {
     let number = |block: &BlockId| block.index() as u64;

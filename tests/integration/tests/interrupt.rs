@@ -2,36 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
-use zico_core::policy::{Policy, Verdict, View};
 use zico_core::{
     AllocError, Begin, BeginError, Block, Bytes, Class, Job, JobConfig, JoinError, Lifetime, Pool,
     PoolConfig, Request,
 };
+use zico_mock::policy::AlwaysStart;
 use zico_mock::{
     Access, FaultPlan, Faulty, MockConfig, MockDevice, MockStream, Operation, Operations,
 };
-use zico_tests::owned::nothing_is_left;
+use zico_tests::owned::all_leave;
 use zico_tests::waves::{REGION, regions};
 
 type Dev = Faulty<MockDevice>;
 
-/// Every iteration starts when it likes.
-struct Always;
-
-impl Policy for Always {
-    fn name(&self) -> &'static str {
-        "always"
-    }
-
-    fn decide(&mut self, _: &View<'_>) -> Verdict {
-        Verdict::Start
-    }
-}
-
 fn setup(budget: u64) -> (MockDevice, Pool<Dev>) {
     let device = MockDevice::new(MockConfig::new(regions(budget)).budget(regions(budget))).unwrap();
     let faulty = Faulty::new(device.clone(), FaultPlan::none());
-    let config = PoolConfig::new(regions(budget)).region_size(REGION).policy(Box::new(Always));
+    let config = PoolConfig::new(regions(budget)).region_size(REGION).policy(Box::new(AlwaysStart));
     (device, Pool::new(faulty, config).unwrap())
 }
 
@@ -143,16 +130,6 @@ fn run(device: &MockDevice, pool: &Pool<Dev>, jobs: &mut [Tenant]) {
     assert_eq!(device.violations(), []);
 }
 
-fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant>) {
-    drop(jobs);
-    for _ in 0..3 {
-        device.run_until_idle();
-        let _ = pool.poll();
-    }
-    drop(pool);
-    nothing_is_left(device);
-}
-
 #[test]
 fn iterations_that_have_outgrown_the_pool_all_end() {
     let mut interrupted = 0;
@@ -168,7 +145,8 @@ fn iterations_that_have_outgrown_the_pool_all_end() {
         run(&device, &pool, &mut jobs);
         assert!(jobs.iter().all(|job| !job.told), "seed {seed}");
         interrupted += u32::from(device.calls().of(Operation::CopyOut) > 0);
-        all_leave(&device, pool, jobs);
+        drop(jobs);
+        all_leave(&device, pool);
     }
     assert!(interrupted > 150, "in {interrupted} cases");
 }
@@ -182,7 +160,8 @@ fn one_call_fails(n: u64, class: Class) -> bool {
     run(&device, &pool, &mut jobs);
     let injected = pool.device().injected() > 0;
     pool.device().set_plan(FaultPlan::none());
-    all_leave(&device, pool, jobs);
+    drop(jobs);
+    all_leave(&device, pool);
     injected
 }
 
@@ -224,5 +203,6 @@ fn who_gives_up_while_on_the_host_goes_on() {
     (gone.is_inside, gone.iterations) = (false, 1);
     run(&device, &pool, &mut jobs);
     assert!(jobs.iter().all(|job| !job.told));
-    all_leave(&device, pool, jobs);
+    drop(jobs);
+    all_leave(&device, pool);
 }

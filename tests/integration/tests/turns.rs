@@ -7,7 +7,7 @@ use zico_core::{
     Request,
 };
 use zico_mock::{FaultPlan, Faulty, MockConfig, MockDevice, Operations};
-use zico_tests::owned::nothing_is_left;
+use zico_tests::owned::all_leave;
 use zico_tests::taker::{SLICE, Step, Tenant, WORK};
 use zico_tests::waves::{REGION, regions};
 
@@ -36,16 +36,6 @@ fn setup(budget: u64) -> (MockDevice, Pool<Dev>) {
     (device, Pool::new(faulty, config).unwrap())
 }
 
-fn all_leave(device: &MockDevice, pool: Pool<Dev>, jobs: Vec<Tenant<Dev>>) {
-    drop(jobs);
-    for _ in 0..3 {
-        device.run_until_idle();
-        let _ = pool.poll();
-    }
-    drop(pool);
-    nothing_is_left(device);
-}
-
 /// Eight that keep twice as much as there is.
 #[test]
 fn jobs_that_keep_twice_the_budget_all_go_on() {
@@ -54,7 +44,8 @@ fn jobs_that_keep_twice_the_budget_all_go_on() {
     let mut jobs: Vec<_> =
         (1..).zip(kept).map(|(n, kept)| Tenant::join(&device, &pool, n, (kept, 3))).collect();
     run(&device, &pool, &mut jobs, 20);
-    all_leave(&device, pool, jobs);
+    drop(jobs);
+    all_leave(&device, pool);
 }
 
 /// A trainer and its rollout, of which each keeps most of the device, and one that grows meanwhile.
@@ -92,7 +83,8 @@ fn a_trainer_and_its_rollout_change_places_at_the_speed_of_the_link() {
     assert!(!grown.is_empty() && refused > 0, "{} and {refused}", grown.len());
     assert!(grown.len() <= 5, "both come back beside it");
     drop(firm);
-    all_leave(&device, pool, both);
+    drop(both);
+    all_leave(&device, pool);
 }
 
 /// Whatever call of the device fails, once, all go on, and nothing is lost.
@@ -108,7 +100,8 @@ fn each_call_of_the_device_may_fail() {
         run(&device, &pool, &mut jobs, 3);
         let came_to_it = pool.device().injected() > 0;
         pool.device().set_plan(FaultPlan::none());
-        all_leave(&device, pool, jobs);
+        drop(jobs);
+        all_leave(&device, pool);
         if !came_to_it {
             break;
         }

@@ -33,6 +33,7 @@ use crate::types::units::Bytes;
 pub(crate) use books::Books;
 pub(crate) use handles::{Handles, JobHandles};
 pub(crate) use remote::Remote;
+pub(crate) use suspend::Iteration;
 
 /// What a pool's handles and its jobs share.
 pub(crate) struct Shared<D: Device> {

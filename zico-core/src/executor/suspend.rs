@@ -30,6 +30,15 @@ struct Going<S> {
     streams: Vec<S>,
 }
 
+/// What becomes of an iteration that runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Iteration {
+    /// It goes on, and its job stays.
+    GoesOn,
+    /// It is interrupted, if the books say so.
+    MayBeInterrupted,
+}
+
 /// Copies to the host that are enqueued.
 struct Copies<D: Device> {
     made: Vec<HostCopy>,
@@ -45,10 +54,10 @@ impl<D: Device> Shared<D> {
         stream: D::Stream,
         heap: &Mutex<JobHeap<D>>,
         choices: &Choices,
-        interrupts: bool,
+        iteration: Iteration,
     ) -> Result<Bytes, SuspendError<D::Error>> {
         let tier = self.device.host().ok_or(SuspendError::Unsupported)?;
-        let Going { pages, streams } = self.set_off(job, heap, interrupts)?;
+        let Going { pages, streams } = self.set_off(job, heap, iteration)?;
         let becomes = heap.lock().on_suspend(&pages, choices);
         let mut going: Vec<_> = pages.into_iter().zip(becomes).collect();
         going.retain(|&(_, becomes)| becomes != OnSuspend::Keep);
@@ -110,20 +119,26 @@ impl<D: Device> Shared<D> {
             if by != Some(job) && heap.lock().is_cooperative {
                 continue;
             }
-            self.take_out(job, stream, &heap, false);
+            self.take_out(job, stream, &heap, Iteration::GoesOn);
         }
     }
 
     /// Takes a job to the host whose iteration is to be interrupted, within a call of its own.
     pub(crate) fn give_way(&self, job: JobKey, stream: D::Stream, heap: &Mutex<JobHeap<D>>) {
         if self.is_called(job) {
-            self.take_out(job, stream, heap, true);
+            self.take_out(job, stream, heap, Iteration::MayBeInterrupted);
         }
     }
 
-    fn take_out(&self, job: JobKey, stream: D::Stream, heap: &Mutex<JobHeap<D>>, interrupts: bool) {
+    fn take_out(
+        &self,
+        job: JobKey,
+        stream: D::Stream,
+        heap: &Mutex<JobHeap<D>>,
+        iteration: Iteration,
+    ) {
         self.unpark(job, stream, heap, true);
-        match self.suspend(job, stream, heap, &Choices::default(), interrupts) {
+        match self.suspend(job, stream, heap, &Choices::default(), iteration) {
             Ok(_) | Err(SuspendError::Suspended) => self.has_given_way(job),
             // It is tried again. Another thread may be about to leave an iteration that has ended in
             // the books.
@@ -134,18 +149,20 @@ impl<D: Device> Shared<D> {
     }
 
     /// From here on nothing is placed in the job's heap. Its pages, and the other streams that use
-    /// them. An iteration is interrupted only if the books say so as well.
+    /// them.
     fn set_off(
         &self,
         job: JobKey,
         heap: &Mutex<JobHeap<D>>,
-        interrupts: bool,
+        iteration: Iteration,
     ) -> Result<Going<D::Stream>, SuspendError<D::Error>> {
         let mut locked = heap.lock();
         match () {
             () if locked.closed => return Err(SuspendError::Left),
             () if locked.is_away() => return Err(SuspendError::Suspended),
-            () if locked.is_inside() && !interrupts => return Err(SuspendError::InIteration),
+            () if locked.is_inside() && iteration == Iteration::GoesOn => {
+                return Err(SuspendError::InIteration);
+            }
             () if locked.growing => {
                 locked.awaited = true;
                 return Err(SuspendError::Busy);

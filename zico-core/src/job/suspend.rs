@@ -2,6 +2,7 @@
 
 use super::wait::Place;
 use super::{Changed, Job};
+use crate::executor::Iteration;
 use crate::heap::away::Choices;
 use crate::types::device::Device;
 use crate::types::error::{ResumeError, SuspendError};
@@ -123,7 +124,7 @@ impl<D: Device> Job<D> {
         }
         // What other streams have passed is not taken anywhere.
         self.unpark(true);
-        self.shared.suspend(self.key, self.stream, &self.heap, choices, false)
+        self.shared.suspend(self.key, self.stream, &self.heap, choices, Iteration::GoesOn)
     }
 
     /// Brings a suspended job back: all its memory, at its addresses, as it was. If the answer is

@@ -93,8 +93,7 @@ impl Ledger {
         if own.away.is_absent() {
             return self.obstacle_to_return(job);
         }
-        let others =
-            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
+        let others = || self.others(job);
         if own.is_called() {
             return Some(Obstacle::Leftovers);
         }

@@ -8,7 +8,8 @@
 //! **Who.** Only an iteration that waits for memory, and whose going lets another one go on that
 //! waits. Of several the job of the lowest priority, then the one that began last: so the one that
 //! began first ends (as in wound-wait: Rosenkrantz, Stearns and Lewis, TODS 1978). It goes within
-//! its own call, which has been told to wait: nothing of it is enqueued meanwhile.
+//! a call of its own that asks again, after one that was told to wait: nothing of it is enqueued
+//! meanwhile.
 //!
 //! **And back.** It has a [ticket](super::ticket) for all that it holds. It comes back when no
 //! other iteration runs, and nothing starts beside it until it has ended: what it needs is not
@@ -60,30 +61,27 @@ impl Ledger {
     /// hold when their iterations have ended, as far as is known.
     fn can_go_on_later(&self, job: JobKey, account: &Account) -> bool {
         let all = account.has_all();
-        let others = self.accounts.iter().filter(|&(&key, _)| key != job);
-        let kept = others.map(|(_, other)| other.kept()).fold(0, u32::saturating_add);
+        let kept = self.others(job).map(Account::kept).fold(0, u32::saturating_add);
         let others = kept.max(self.stays_but(Some(job)));
         all.saturating_add(others) <= self.target
     }
 
     /// Whether what another job has on the host is to come back for an iteration only, and then goes.
     pub(super) fn is_another_interrupted(&self, job: JobKey) -> bool {
-        self.accounts.iter().any(|(&key, other)| key != job && other.is_interrupted())
+        self.others(job).any(Account::is_interrupted)
     }
 
     /// What keeps an iteration that has been interrupted, and has so much, from going on beside others
     /// that run: they are to end first. But what they leave behind may be what there is no room for,
     /// each time: where it has been passed over too often, it goes on as soon as there is room.
     pub(super) fn obstacle_to_go_on(&self, job: JobKey, all: u32) -> Option<Obstacle> {
-        let others =
-            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
         let is_overdue = self.accounts.get(&job)?.bypassed.is_overdue();
-        if !is_overdue && others().any(Account::is_about_to_end) {
+        if !is_overdue && self.others(job).any(Account::is_about_to_end) {
             return Some(Obstacle::Running);
         }
         let taken = |other: &Account| other.holds().max(other.terms.floor);
-        let taken = others().map(taken).fold(all, u32::saturating_add);
-        (taken > self.target).then_some(Obstacle::Awaited)
+        let taken = self.others(job).map(taken).fold(all, u32::saturating_add);
+        (taken > self.target).then_some(Obstacle::NoRoom)
     }
 
     /// A job ends an iteration that has been interrupted: it stays where it is.
@@ -98,7 +96,6 @@ impl Ledger {
     /// Whether an iteration that has been interrupted is on its way back or runs again: nothing
     /// starts beside it, unless it does nothing for longer than others have patience.
     pub(super) fn goes_on_alone(&self, but: JobKey) -> bool {
-        let others = || self.accounts.iter().filter(|&(&key, _)| key != but);
-        self.has_interruptible && others().any(|(_, other)| other.is_back_alone())
+        self.has_interruptible && self.others(but).any(Account::is_back_alone)
     }
 }

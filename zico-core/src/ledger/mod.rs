@@ -257,6 +257,11 @@ impl Ledger {
         at_rest.map(|(&job, _)| job).collect()
     }
 
+    /// All jobs but one, those included that have left and whose memory drains.
+    fn others(&self, job: JobKey) -> impl Iterator<Item = &Account> {
+        self.accounts.iter().filter(move |&(&key, _)| key != job).map(|(_, other)| other)
+    }
+
     /// Whether a job is there and has not left.
     pub(crate) fn has(&self, job: JobKey) -> bool {
         self.accounts.get(&job).is_some_and(|account| !account.gone)

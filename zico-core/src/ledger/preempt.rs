@@ -67,9 +67,9 @@ impl Ledger {
     /// A job could not be taken to the host: it is not called upon again for a while.
     pub(crate) fn spare(&mut self, job: JobKey, now: Ticks) {
         let until = now.saturating_add(self.patience);
-        self.accounts.get_mut(&job).into_iter().for_each(Account::is_spared);
-        if let Some(turn) = self.accounts.get_mut(&job).and_then(|account| account.turn.as_mut()) {
-            turn.spared = until;
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.is_spared();
+            account.turn.iter_mut().for_each(|turn| turn.spared = until);
         }
         self.now = now;
         self.notify();

@@ -45,10 +45,10 @@ pub(super) enum Obstacle {
     /// A job that runs has had much less time and goes on at once ([`fairness`](super::fairness)):
     /// beside this one its next iteration would not fit. Others may start meanwhile.
     Behind,
-    /// It would take what another one waits for and is about to get ([`awaited`](super::awaited)),
-    /// or goes on as soon as those that run have given up more
-    /// ([`interrupt`](super::interrupt)).
+    /// It would take what another one waits for and is about to get ([`awaited`](super::awaited)).
     Awaited,
+    /// It goes on as soon as those that run have given up more ([`interrupt`](super::interrupt)).
+    NoRoom,
     /// The device is far behind it, and the jobs do not all fit at their peaks. Others may start
     /// meanwhile.
     Lagging,
@@ -62,7 +62,7 @@ impl Obstacle {
 
     /// Whether it may be over as soon as memory is granted, or the device has passed more.
     pub(super) const fn is_short(self) -> bool {
-        matches!(self, Self::Awaited | Self::Lagging)
+        matches!(self, Self::Awaited | Self::NoRoom | Self::Lagging)
     }
 }
 

@@ -194,8 +194,7 @@ impl Ledger {
         }
         let regions = own.away.regions();
         let all = self.room_to_return(job, own);
-        let others =
-            || self.accounts.iter().filter(|&(&key, _)| key != job).map(|(_, other)| other);
+        let others = || self.others(job);
         let fits = |kept: u32| all.saturating_add(kept) <= self.target;
         let kept = others().map(Account::kept).fold(0, u32::saturating_add);
         let at_rest = others().map(rest).fold(0, u32::saturating_add);

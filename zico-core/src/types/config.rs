@@ -120,9 +120,9 @@ impl JobConfig {
     /// other iteration runs. Without that one of two iterations that have outgrown what was expected
     /// of them is told that there is no memory, though each would fit alone.
     ///
-    /// It goes within its own calls of [`Job::alloc`](crate::Job::alloc), where they say
-    /// [`Busy`](crate::AllocError::Busy), and is back where they have a block or say something else.
-    /// Between the two nothing may be enqueued that uses its blocks: by no thread, on no stream. What
+    /// It goes within a call of [`Job::alloc`](crate::Job::alloc) that comes after one that has said
+    /// [`Busy`](crate::AllocError::Busy), and is back where a call has a block. From the first to the
+    /// last of them nothing may be enqueued that uses its blocks: by no thread, on no stream. What
     /// is enqueued afterwards on other streams than the job's own has to come after that one's work.
     /// If the call is given up, the next [`begin`](crate::Job::begin) or `alloc`, or
     /// [`Job::resume`](crate::Job::resume), brings the job back.

@@ -183,6 +183,10 @@ static void goes_in_part(void) {
   keep[0] = blocks[0];
   EXPECT(zico_suspend_with(turns, keep, 1, NULL, 0, NULL) == ZICO_INVALID);
   OK(zico_leave(turns, NULL));
+  OK(zico_join_interruptible(pool, "may be interrupted", 0, 0, NULL, &turns));
+  OK(zico_alloc(turns, MIB, NULL, (void **)&blocks[0]));
+  OK(zico_dealloc(blocks[0]));
+  OK(zico_leave(turns, NULL));
   OK(zico_leave(job, NULL));
   OK(zico_leave(other, NULL));
   OK(zico_close(pool));

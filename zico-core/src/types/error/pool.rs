@@ -159,7 +159,7 @@ impl<E: fmt::Display> fmt::Display for JoinError<E> {
                 "the jobs that are there leave no {floor} to reserve in a budget of {budget}"
             ),
             Self::NotPreemptible => {
-                f.write_str("no job is preemptible here: its memory cannot be taken to the host")
+                f.write_str("no job is preemptible or interruptible here: its memory cannot be taken to the host")
             }
             Self::Device(error) => write!(f, "the device refused: {error}"),
             Self::Broker(error) => error.fmt(f),
