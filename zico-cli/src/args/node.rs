@@ -41,8 +41,8 @@ pub enum NodeCommand {
     /// Run a command as a job under a broker's budget
     ///
     /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME,
-    /// ZICO_PRIORITY and ZICO_TIME_SLICE in its environment, and ZICO_RUN, by which Python starts
-    /// the package `zico` where that is installed. Its exit code is the exit code; 2 if it cannot be
+    /// ZICO_PRIORITY, ZICO_TIME_SLICE and ZICO_INTERRUPTIBLE in its environment, and ZICO_RUN, by
+    /// which Python starts the package `zico` where that is installed. Its exit code is the exit code; 2 if it cannot be
     /// started or there is no broker. With --budget one is started if none serves, and ends with the
     /// last job.
     Run(RunJob),

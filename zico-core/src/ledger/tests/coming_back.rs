@@ -2,6 +2,7 @@
 
 use super::turns::SLICE;
 use super::*;
+use crate::types::tuning::MOST_BYPASSES;
 
 /// Two jobs that take turns: one keeps five regions, and its iterations take three; the other one
 /// keeps two.
@@ -108,4 +109,42 @@ fn one_of_a_higher_priority_that_rests_or_leaves_is_not_waited_for() {
         }
         assert!(books.may_return(low), "{leaves}");
     }
+}
+
+/// D69: those of a higher priority that wait go before it, and no longer than before any other.
+#[test]
+fn one_that_was_passed_over_too_often_comes_back_before_those_of_a_higher_priority() {
+    let mut books = Books::under(10, Alone, HandOver::Fenced);
+    let low = books.join("low");
+    books.lease(low, Zone::Persistent, &[0, 1, 2, 3]);
+    books.go(low);
+    let high = ["b", "c", "d"].map(|name| {
+        let job = books.try_join(JobConfig::new(name).priority(1)).unwrap();
+        (0..3).for_each(|_| books.iterate(job, 8));
+        job
+    });
+    let pages: Vec<u64> = (0..8).collect();
+    books.start(high[0]);
+    books.lease(high[0], Zone::Iteration, &pages);
+    for &job in &high[1..] {
+        assert!(matches!(books.begin(job), Ok(Begin::Wait(_))));
+    }
+    assert!(!books.may_return(low));
+    let mut running = high[0];
+    // Two have asked before it.
+    for _ in 0..MOST_BYPASSES + 3 {
+        books.give_for_good(running, Zone::Iteration, &pages);
+        books.end(running);
+        if books.may_return(low) {
+            return;
+        }
+        // One of the two that wait goes on, and the one that has run waits behind the other.
+        let next =
+            high.into_iter().find(|&job| job != running && books.begin(job) == Ok(Begin::Started));
+        let next = next.unwrap();
+        assert!(matches!(books.begin(running), Ok(Begin::Wait(_))));
+        books.lease(next, Zone::Iteration, &pages);
+        running = next;
+    }
+    panic!("it stays on the host");
 }
