@@ -34,7 +34,8 @@ fn stuck(books: &mut Books, [older, younger]: [JobKey; 2]) {
 fn the_younger_of_two_that_wait_for_each_other_goes_and_comes_back() {
     let mut books = Books::new(4);
     let jobs = ["a", "b"].map(|name| interruptible(&mut books, name));
-    let [one, two] = jobs;
+    let ([one, two], small) = (jobs, books.join("c"));
+    (0..3).for_each(|_| books.iterate(small, 1));
     stuck(&mut books, jobs);
     assert_eq!(books.ledger.called(), [two]);
     // Until it has gone the other one waits, and is not told that there is no memory.
@@ -50,6 +51,7 @@ fn the_younger_of_two_that_wait_for_each_other_goes_and_comes_back() {
     books.ledger.is_back(two, books.now);
     // What it needs is not known: nothing starts beside it.
     assert!(matches!(books.begin(one), Ok(Begin::Wait(_))));
+    assert!(matches!(books.begin(small), Ok(Begin::Wait(_))));
     books.lease(two, ITERATION, &[2]);
     books.give_for_good(two, ITERATION, &[0, 1, 2]);
     books.end(two);
@@ -91,6 +93,24 @@ fn who_has_the_higher_priority_goes_on_and_who_helps_nobody() {
     waits(&mut books, two, &[1, 2, 3]);
     waits(&mut books, one, &[3]);
     assert_eq!(books.ledger.called(), [two], "the one that began first has enough then");
+}
+
+#[test]
+fn one_whose_room_is_enough_for_nobody_stays() {
+    let mut books = Books::new(6);
+    let [older, younger] = ["a", "b"].map(|name| interruptible(&mut books, name));
+    let other = books.join("c");
+    books.lease(older, ITERATION, &[0, 1]);
+    books.lease(other, ITERATION, &[0, 1, 2]);
+    books.lease(younger, ITERATION, &[0]);
+    for job in [older, other, younger] {
+        books.start(job);
+        books.tick(job);
+    }
+    waits(&mut books, other, &[3, 4]);
+    waits(&mut books, older, &[2, 3]);
+    waits(&mut books, younger, &[1]);
+    assert_eq!(books.ledger.called(), [older]);
 }
 
 #[test]
