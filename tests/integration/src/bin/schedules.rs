@@ -128,7 +128,7 @@ struct Found {
 
 /// Seed after seed. Whether all passed.
 fn many(options: &Options) -> bool {
-    let [run, told, excused, steps, short] = [const { AtomicU64::new(0) }; 5];
+    let [run, told, excused, interrupted, steps, short] = [const { AtomicU64::new(0) }; 6];
     let found = Mutex::new(Found::default());
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let began = Instant::now();
@@ -142,6 +142,7 @@ fn many(options: &Options) -> bool {
             Ok(outcome) => {
                 told.fetch_add(outcome.told.into(), Ordering::Relaxed);
                 excused.fetch_add(outcome.excused.into(), Ordering::Relaxed);
+                interrupted.fetch_add(outcome.interrupted, Ordering::Relaxed);
                 steps.fetch_add(outcome.steps, Ordering::Relaxed);
                 short.fetch_add(u64::from(outcome.told > 0), Ordering::Relaxed);
                 false
@@ -168,13 +169,15 @@ fn many(options: &Options) -> bool {
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!(
         "\r{} runs in {:.1} s: {} steps; {} runs where somebody was told that memory was short \
-         ({} jobs); {} jobs that grew were told beside others; {} runs failed",
+         ({} jobs); {} jobs that grew were told beside others; {} calls waited on the host; {} runs \
+         failed",
         run.into_inner(),
         began.elapsed().as_secs_f64(),
         steps.into_inner(),
         short.into_inner(),
         told.into_inner(),
         excused.into_inner(),
+        interrupted.into_inner(),
         found.first,
     );
     for (kind, (count, seed, text)) in &found.kinds {

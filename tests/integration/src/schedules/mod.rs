@@ -6,10 +6,10 @@
 //! are carried from one iteration to the next and freed there before or after their successors are
 //! made, by another thread, or never; jobs leave in mid-iteration, stay and become idle for good,
 //! have floors and caps, declare their needs or do not, give lifetimes or have them learned, are
-//! held to a pace, go to the host and come back; streams take no events for a while; the budget
-//! changes. One thread lets a random job go on at a time, in virtual time (`run`). A job that has
-//! been told to wait asks again when the pool's generation has changed, as its documentation says,
-//! and not before.
+//! held to a pace, go to the host and come back, let their iterations be interrupted; streams take
+//! no events for a while; the budget changes. One thread lets a random job go on at a time, in
+//! virtual time (`run`). A job that has been told to wait asks again when the pool's generation has
+//! changed, as its documentation says, and not before.
 //!
 //! *Enough*: the budget lets each job finish while all others keep what they ever keep between
 //! iterations (`bound`). Then all programs have to finish. No job may be refused memory, except one

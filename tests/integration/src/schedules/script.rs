@@ -89,6 +89,8 @@ pub struct Script {
     pub slice: Option<Ticks>,
     /// An iteration that another one follows at once ends as that begins.
     pub follows: bool,
+    /// It may be taken to the host where it waits for memory in an iteration.
+    pub interruptible: bool,
     /// Of those that wait the higher one goes first.
     pub priority: i32,
     /// What it does.
@@ -148,6 +150,7 @@ impl Script {
             pace: None,
             slice: None,
             follows: false,
+            interruptible: false,
             priority: 0,
             ops,
             ending,
@@ -176,6 +179,11 @@ impl Script {
         self.follows = self.marks == Marks::Marked && rng.u8(..4) > 0;
     }
 
+    /// A job whose iterations may be interrupted, or not.
+    pub(super) fn draw_interruptible(&mut self, rng: &mut Rng) {
+        self.interruptible = rng.u8(..4) > 0;
+    }
+
     /// Whether the iteration that ends at a step ends as the next one begins.
     pub(super) fn is_followed(&self, at: usize) -> bool {
         self.follows && self.ops.get(at + 1) == Some(&Op::Begin)
@@ -187,6 +195,9 @@ impl Script {
         config = config.priority(self.priority);
         if let Some(slice) = self.slice {
             config = config.preemptible(slice);
+        }
+        if self.interruptible {
+            config = config.interruptible();
         }
         if self.declares && self.marks != Marks::Never {
             config = config.declare(regions(declared));

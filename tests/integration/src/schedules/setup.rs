@@ -63,6 +63,10 @@ impl Setup {
             let mut rng = Rng::with_seed(!seed);
             scripts.iter_mut().for_each(|script| script.draw_follows(&mut rng));
         }
+        if seed % 7 == 3 {
+            let mut rng = Rng::with_seed(!seed ^ 1);
+            scripts.iter_mut().for_each(|script| script.draw_interruptible(&mut rng));
+        }
         let kinds = PolicyKind::ALL.into_iter().filter(|kind| !kind.needs_every_peak());
         let kinds: Vec<PolicyKind> = kinds.collect();
         let policy = match rng.u8(..8) {
@@ -164,6 +168,9 @@ impl Setup {
             if script.follows {
                 add(&|setup| setup.scripts[job].follows = false);
             }
+            if script.interruptible {
+                add(&|setup| setup.scripts[job].interruptible = false);
+            }
             if script.priority != 0 {
                 add(&|setup| setup.scripts[job].priority = 0);
             }
@@ -193,12 +200,12 @@ impl fmt::Display for Setup {
         )?;
         for (job, (script, most)) in self.scripts.iter().zip(&self.most).enumerate() {
             let Script { marks, declares, floor, capped, planned, ops, ending, .. } = script;
-            let Script { pace, slice, follows, priority, .. } = script;
+            let Script { pace, slice, follows, interruptible, priority, .. } = script;
             writeln!(
                 f,
                 "job {job}: {marks:?}, {ending:?} in the end, floor {floor}, declares {declares}, \
                  capped {capped}, planned {planned}, pace {pace:?}, slice {slice:?}, \
-                 follows {follows}, priority {priority}; {most:?}"
+                 follows {follows}, interruptible {interruptible}, priority {priority}; {most:?}"
             )?;
             for op in ops {
                 write!(f, "  {op}")?;

@@ -1,4 +1,4 @@
-//! Jobs that go to the host and come back.
+//! Jobs that go to the host and come back: of themselves, by turns, or in mid-iteration.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ impl Run<'_> {
             // It has given way to another one.
             Err(SuspendError::Suspended) if self.takes_turns(who) => {}
             Err(SuspendError::Device(_)) if self.actors[who].mute.is_some() => {
-                self.have_again(who);
+                self.have_again(who, self.takes_turns(who));
                 return Done::Later;
             }
             // Nothing is lost: it stays.
             Err(SuspendError::NoTicket(_)) if !self.setup.enough => {}
             Err(error) => return Done::Told(error.to_string()),
         }
-        self.have_again(who);
+        self.have_again(who, self.takes_turns(who));
         Done::Yes
     }
 
@@ -39,7 +39,7 @@ impl Run<'_> {
         self.note(|| format!("job {who} is resumed: {resumed:?}"));
         match resumed {
             Ok(Resume::Done) => {
-                self.have_again(who);
+                self.have_again(who, self.takes_turns(who));
                 Done::Yes
             }
             Ok(Resume::Wait) => Done::Wait(generation, "it may not come back yet".to_owned()),
@@ -62,7 +62,21 @@ impl Run<'_> {
     /// It is on the device for an iteration.
     pub(super) fn is_here(&mut self, who: usize) {
         if self.takes_turns(who) {
-            self.have_again(who);
+            self.have_again(who, true);
+        }
+    }
+
+    /// A job that waits for memory may go to the host when it asks again.
+    pub(super) fn may_be_interrupted(&mut self, who: usize) {
+        if self.setup.scripts[who].interruptible {
+            self.let_go(who);
+        }
+    }
+
+    /// It has what it waited for.
+    pub(super) fn is_back(&mut self, who: usize) {
+        if self.setup.scripts[who].interruptible {
+            self.have_again(who, true);
         }
     }
 
@@ -83,11 +97,10 @@ impl Run<'_> {
         self.device.order_after(stream, &passed).unwrap();
     }
 
-    /// A job's blocks are where they were, and have in them what they had. One that takes turns
-    /// uses them in its iterations only.
-    fn have_again(&mut self, who: usize) {
-        let takes_turns = self.takes_turns(who);
-        if takes_turns && !self.actors[who].inside {
+    /// A job's blocks are where they were, and have in them what they had, all of them or those that
+    /// were not discarded. One that takes turns uses them in its iterations only.
+    fn have_again(&mut self, who: usize, all: bool) {
+        if self.takes_turns(who) && !self.actors[who].inside {
             return;
         }
         let Actor { stream, slots, given, .. } = &mut self.actors[who];
@@ -96,7 +109,7 @@ impl Run<'_> {
             let access = access(who, live);
             let Access { owner, addr, len } = access;
             live.claim = Some(self.device.own(*stream, owner, addr, len).unwrap());
-            if takes_turns || at_random(addr) != OnSuspend::Discard {
+            if all || at_random(addr) != OnSuspend::Discard {
                 self.device.expect(*stream, access, addr.value()).unwrap();
             }
         }

@@ -13,7 +13,12 @@ impl Run<'_> {
         let (script, Actor { job, mute, .. }) = (&self.setup.scripts[who], &self.actors[who]);
         match (op, job) {
             (Some(Op::Alloc(_, bytes, _)), Some(job)) if script.floor > 0 => {
-                let held = job.held().total().value() / REGION.value();
+                let mut held = job.held().total().value() / REGION.value();
+                if held == 0 {
+                    // What it has is on the host, where its iteration was interrupted.
+                    let lives = self.actors[who].slots.iter().flatten();
+                    held = lives.map(|live| live.cost).sum();
+                }
                 let detects = script.marks == Marks::Detected;
                 held + cost(bytes) <= script.floor && !detects && mute.is_none()
             }
