@@ -27,7 +27,8 @@ fn json(args: &[&str], code: i32) -> Value {
 #[test]
 fn strategies_side_by_side() {
     let path = chain("chain.json");
-    let found = json(&["relief", &path, "--budget", "p=0.6,1000", "--json"], 0);
+    let found =
+        json(&["relief", &path, "--budget", "p=0.6,1000", "--work", "1000000", "--json"], 0);
     assert_eq!((&found["name"], &found["operations"]), (&"chain".into(), &16.into()));
     // Seven that the way back reads, and what the middle one reads and writes.
     assert_eq!((&found["storages"], &found["peak_bytes"]), (&16.into(), &900.into()));
@@ -87,7 +88,7 @@ fn a_report_with_every_strategy_and_what_left() {
     let path = chain("drawn.json");
     let report = file("drawn.html", b"");
     let report = report.to_str().unwrap();
-    let args = ["relief", &path, "--budget", "p=0.6,p=0.8", "--report", report];
+    let args = ["relief", &path, "--budget", "p=0.6,p=0.8", "--work", "1000", "--report", report];
     refused(&args, &["drawn"]);
     let output = zico(&[&args[..], &["--force"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -18,6 +18,7 @@ import pytest
 
 JOBS = Path(__file__).with_name("jobs")
 LIMIT_S = 240
+LONG = pytest.mark.skipif(not os.environ.get("ZICO_LONG"), reason="ZICO_LONG=1 runs it")
 _FOLDER = tempfile.TemporaryDirectory(prefix="zico-tests-")
 
 

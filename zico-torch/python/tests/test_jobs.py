@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import JOBS, find, finish, last_line, start, train
+from conftest import JOBS, LONG, find, finish, last_line, start, train
 from zico._native import native
 
-LONG = pytest.mark.skipif(not os.environ.get("ZICO_LONG"), reason="ZICO_LONG=1 runs it")
 MIB = 1 << 20
 
 #: What each job computes with PyTorch's own allocator.
@@ -86,14 +85,14 @@ def watch(socket: Path, budget: int, jobs: list[subprocess.Popen[str]]) -> int:
     ("first", "second", "mib"),
     [
         ("resnet18 --iterations 8", "gpt --iterations 10", 230),
-        ("gpt --iterations 12 --lengths", "gan --iterations 20", 170),
+        pytest.param("gpt --iterations 12 --lengths", "gan --iterations 20", 170, marks=LONG),
         ("gpt --iterations 4 --accumulate 3", "cnn --iterations 12 --workers 2", 170),
         pytest.param("cnn --iterations 12 --compile", "gpt --iterations 10", 170, marks=LONG),
         pytest.param(
             "lightning --iterations 12",
             "gpt --iterations 10",
             170,
-            marks=pytest.mark.skipif(not find("lightning"), reason="lightning is not installed"),
+            marks=[LONG, pytest.mark.skipif(not find("lightning"), reason="lightning is not installed")],
         ),
     ],
 )

@@ -1,6 +1,6 @@
 """Jobs that are killed at any moment, while another one trains under the same budget.
 
-Ten kills; 200 with ZICO_LONG=1, and ZICO_KILLS=N for any other number. The seed of the moments is ZICO_SEED, or printed.
+Six kills; 200 with ZICO_LONG=1, and ZICO_KILLS=N for any other number. The seed of the moments is ZICO_SEED, or printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from conftest import JOBS, LIMIT_S, finish, last_line, start, train
 from zico._native import native
 
-KILLS = int(os.environ.get("ZICO_KILLS") or (200 if os.environ.get("ZICO_LONG") else 10))
+KILLS = int(os.environ.get("ZICO_KILLS") or (200 if os.environ.get("ZICO_LONG") else 6))
 BUDGET = 130 << 20
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zico
-from conftest import broker, finish, last_line, start, train
+from conftest import LONG, broker, finish, last_line, start, train
 
 JOBS: list[list[object]] = [["cnn", "--iterations", 12], ["gpt", "--iterations", 12]]
 PEAKS: dict[str, int] = {}
@@ -49,7 +49,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> None:
         PEAKS[name] = json.loads(stats.read_text())["reserved_peak"]
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("share", [pytest.param(1.0, marks=LONG), 0.5])
 def test_two_processes_in_less_than_both_need(alone: None, share: float, tmp_path: Path) -> None:
     both, largest = sum(PEAKS.values()), max(PEAKS.values())
     # Parameters, gradients' leftovers and optimizer state of the other: about a fifth of its peak.

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import find, finish, last_line, start, train, under_zico
+from conftest import LONG, find, finish, last_line, start, train, under_zico
 
 JOBS = [
-    ["cnn"],
-    ["gpt"],
+    # `test_jobs` trains these in pairs, and looks at the same.
+    pytest.param(["cnn"], marks=LONG),
+    pytest.param(["gpt"], marks=LONG),
     ["gan", "--iterations", 12],
     ["gpt", "--iterations", 3, "--accumulate", 3],
     ["cnn", "--workers", 2],
