@@ -22,8 +22,8 @@ fn half(odd: u64) -> (u64, Vec<String>) {
     (planned, failed)
 }
 
-/// Each has shown a defect: D61 to D67, and in the last one the replay took for starving what waited
-/// for memory of its own that the device had yet to pass. D69 where iterations may be interrupted.
+/// Each has shown a defect: D61 to D67, and the last one that a replay took for starving what
+/// waited for memory of its own, which the device had yet to pass. D69 among interruptible jobs.
 #[test]
 fn what_has_failed_once_does_not_again() {
     let cases = [10725, 10837, 11052, 21600, 37785, 39026, 45631, 48996, 124571]

@@ -10,14 +10,14 @@ impl Run<'_> {
     /// Whether what a job asks for, and all that it has, is no more than is reserved for it. Where
     /// its iterations are detected it may have to wait for one to begin.
     pub(super) fn is_within_floor(&self, who: usize, op: Option<Op>) -> bool {
-        let (script, Actor { job, mute, .. }) = (&self.setup.scripts[who], &self.actors[who]);
+        let script = &self.setup.scripts[who];
+        let Actor { job, mute, slots, given, .. } = &self.actors[who];
         match (op, job) {
             (Some(Op::Alloc(_, bytes, _)), Some(job)) if script.floor > 0 => {
                 let mut held = job.held().total().value() / REGION.value();
                 if held == 0 {
                     // What it has is on the host, where its iteration was interrupted.
-                    let lives = self.actors[who].slots.iter().flatten();
-                    held = lives.map(|live| live.cost).sum();
+                    held = slots.iter().flatten().chain(given).map(|live| live.cost).sum();
                 }
                 let detects = script.marks == Marks::Detected;
                 held + cost(bytes) <= script.floor && !detects && mute.is_none()
