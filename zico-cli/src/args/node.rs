@@ -42,9 +42,9 @@ pub enum NodeCommand {
     ///
     /// The command gets what a job needs to find the broker: ZICO_SOCKET, ZICO_JOB_NAME,
     /// ZICO_PRIORITY, ZICO_TIME_SLICE and ZICO_INTERRUPTIBLE in its environment, and ZICO_RUN, by
-    /// which Python starts the package `zico` where that is installed. Its exit code is the exit code; 2 if it cannot be
-    /// started or there is no broker. With --budget one is started if none serves, and ends with the
-    /// last job.
+    /// which Python starts the package `zico` where that is installed. Its exit code is the exit
+    /// code; 2 if it cannot be started or there is no broker. With --budget one is started if none
+    /// serves, and ends with the last job.
     Run(RunJob),
 }
 

@@ -144,18 +144,15 @@ impl Run<'_> {
                     actor.slots.resize_with(slot + 1, || None);
                 }
                 actor.slots[slot] = Some(live);
-                let inside = actor.inside;
                 self.is_back(who);
-                if !inside {
+                if !self.actors[who].inside {
                     self.may_go(who);
                 }
                 Done::Yes
             }
             Err(AllocError::Busy(shortage)) if shortage.rest.is_some() => Done::Rest(generation),
             Err(AllocError::Busy(shortage)) => {
-                let is_away = job.held().total().is_zero() && self.actors[who].inside;
-                self.outcome.interrupted += u64::from(is_away && self.actors[who].now > 0);
-                self.may_be_interrupted(who);
+                self.may_be_interrupted(who, job);
                 Done::Wait(generation, shortage.to_string())
             }
             Err(AllocError::Device(_)) if self.actors[who].mute.is_some() => Done::Later,

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub told: u32,
     /// Jobs that were told so when their iteration took more than any before, while others ran.
     pub excused: u32,
-    /// Calls after which a job's iteration was interrupted, and its memory on the host.
+    /// Calls that had to wait while their job's iteration was interrupted, its memory on the host.
     pub interrupted: u64,
 }
 

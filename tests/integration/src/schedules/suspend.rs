@@ -66,8 +66,11 @@ impl Run<'_> {
         }
     }
 
-    /// A job that waits for memory may go to the host when it asks again.
-    pub(super) fn may_be_interrupted(&mut self, who: usize) {
+    /// A job that waits for memory may go to the host when it asks again, or is there.
+    pub(super) fn may_be_interrupted(&mut self, who: usize, job: &Handle<Dev>) {
+        let Actor { inside, now, .. } = self.actors[who];
+        let is_away = inside && now > 0 && job.held().total().is_zero();
+        self.outcome.interrupted += u64::from(is_away);
         if self.setup.scripts[who].interruptible {
             self.let_go(who);
         }

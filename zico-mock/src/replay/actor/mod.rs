@@ -173,8 +173,8 @@ impl<'t> Actor<'t> {
         span.map(|span| span.began)
     }
 
-    /// How many iterations all jobs together have done since this one has waited for the pool and for
-    /// nothing else, now that they have done `total`. What it waits for may be its own, and the
+    /// How many iterations all jobs together have done since this one has waited for the pool and
+    /// for nothing else, now that they have done `total`. What it waits for may be its own, and the
     /// device has to pass it.
     pub(in crate::replay) fn has_waited(&mut self, total: u64) -> u64 {
         if self.pending.is_none() || !self.rests() {
