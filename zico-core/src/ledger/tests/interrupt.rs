@@ -34,8 +34,7 @@ fn stuck(books: &mut Books, [older, younger]: [JobKey; 2]) {
 fn the_younger_of_two_that_wait_for_each_other_goes_and_comes_back() {
     let mut books = Books::new(4);
     let jobs = ["a", "b"].map(|name| interruptible(&mut books, name));
-    let ([one, two], small) = (jobs, books.join("c"));
-    (0..3).for_each(|_| books.iterate(small, 1));
+    let [one, two] = jobs;
     stuck(&mut books, jobs);
     assert_eq!(books.ledger.called(), [two]);
     // Until it has gone the other one waits, and is not told that there is no memory.
@@ -51,12 +50,41 @@ fn the_younger_of_two_that_wait_for_each_other_goes_and_comes_back() {
     books.ledger.is_back(two, books.now);
     // What it needs is not known: nothing starts beside it.
     assert!(matches!(books.begin(one), Ok(Begin::Wait(_))));
-    assert!(matches!(books.begin(small), Ok(Begin::Wait(_))));
     books.lease(two, ITERATION, &[2]);
     books.give_for_good(two, ITERATION, &[0, 1, 2]);
     books.end(two);
     books.start(one);
     assert_eq!(books.ledger.job(two).unwrap().iterations, 1);
+}
+
+#[test]
+fn nothing_starts_beside_one_that_has_come_back_though_all_that_was_expected_would_fit() {
+    let mut books = Books::new(5);
+    let jobs = ["a", "b"].map(|name| interruptible(&mut books, name));
+    let ([one, two], small) = (jobs, books.join("c"));
+    for _ in 0..3 {
+        jobs.iter().for_each(|&job| books.iterate(job, 2));
+        books.iterate(small, 1);
+    }
+    for job in jobs {
+        books.start(job);
+        books.lease(job, ITERATION, &[0]);
+        books.lease(job, ITERATION, &[1]);
+    }
+    // Each was expected to need no more than it has.
+    jobs.iter().for_each(|&job| waits(&mut books, job, &[2, 3]));
+    assert_eq!(books.ledger.called(), [two]);
+    books.go(two);
+    books.lease(one, ITERATION, &[2, 3]);
+    books.give_for_good(one, ITERATION, &[0, 1, 2, 3]);
+    books.end(one);
+    assert!(books.may_return(two) && books.come_back(two, ITERATION, &[0, 1]));
+    books.ledger.is_back(two, books.now);
+    assert!(matches!(books.begin(small), Ok(Begin::Wait(_))));
+    books.lease(two, ITERATION, &[2, 3]);
+    books.give_for_good(two, ITERATION, &[0, 1, 2, 3]);
+    books.end(two);
+    assert!(matches!(books.begin(small), Ok(Begin::Started)));
 }
 
 #[test]
@@ -158,6 +186,8 @@ fn an_iteration_on_the_host_may_end_there() {
     books.go(jobs[1]);
     assert!(!books.may_return(jobs[1]));
     assert_eq!(books.begin(jobs[1]), Err(BeginError::AlreadyRunning));
+    let busy = alloc::format!("{}", books.ledger.shortage(jobs[1], Bytes::new(1), 0));
+    assert!(busy.contains("or it is on the host") && busy.contains("2 MiB to come back"), "{busy}");
     books.end(jobs[1]);
     assert_eq!(books.begin(jobs[1]), Err(BeginError::Suspended));
     // Nothing is learned from it, and it is a job on the host like any other.

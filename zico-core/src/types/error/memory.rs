@@ -49,8 +49,9 @@ impl fmt::Display for Shortage {
             Some(rest) => return write!(f, "and is held up by its pace for {rest}"),
             None => {}
         }
+        let or_away = if self.suspended.is_zero() { "" } else { ", or it is on the host" };
         if self.needed.is_zero() {
-            f.write_str("(another call of this job is leasing memory just now)")?;
+            write!(f, "(another call of this job is leasing memory just now{or_away})")?;
         } else {
             write!(f, "(needs {} more)", self.needed)?;
         }
