@@ -35,6 +35,10 @@ const LEAST: u64 = 1 << 22;
 /// a part of the iteration.
 const HEAT: f64 = 1.0 / 2048.0;
 
+/// How many changes the local search tries for each gap, at most: a few gaps are searched through
+/// long before the work is spent.
+const TRIES: usize = 1024;
+
 /// What happens to a storage between two uses. What stays may still run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -144,7 +148,11 @@ impl<'a> Joint<'a> {
         // A planning costs this much at least, so that the end is reached.
         let least = 64 + self.graph.operations().len() as u64 * 16;
         let mut now = (self.best_choices(), self.times(), u64::MAX);
-        while self.spent - begin < search && !self.gaps.is_empty() {
+        let most = self.gaps.len().saturating_mul(TRIES);
+        for tried in 0..most {
+            if self.spent - begin >= search {
+                break;
+            }
             self.spent += least;
             if self.is_least() {
                 return;
@@ -160,7 +168,8 @@ impl<'a> Joint<'a> {
                 choices.clone_from(&now.0);
             }
             let (nanos, times) = self.evaluate(&choices, &now.1, 0);
-            let left = 1.0 - (self.spent - begin) as f64 / search as f64;
+            let done = (self.spent - begin) as f64 / search as f64;
+            let left = 1.0 - done.max(tried as f64 / most as f64);
             let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
             if nanos as f64 <= now.2 as f64 + heat * random.exponential() {
                 now = (choices, times, nanos);
@@ -285,4 +294,36 @@ fn gaps(graph: &Graph, link: &Link, terms: Terms) -> Vec<Gap> {
     let moves: Vec<Move> = gaps.iter().map(Gap::waits).collect();
     let steps = sequence::without_recomputation(graph, &moves);
     if simulate(graph, link, &steps, terms.budget).is_ok() { gaps } else { of(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::relief::{Operation, Storage};
+
+    #[test]
+    fn a_few_gaps_are_searched_through_long_before_the_work_is_spent() {
+        // Four and their way back, which reads each again.
+        let reads =
+            [vec![], vec![0], vec![1], vec![2], vec![3], vec![4, 2], vec![5, 1], vec![6, 0]];
+        let operation = |(at, reads): (u32, &Vec<u32>)| Operation {
+            reads: reads.clone(),
+            writes: vec![at],
+            nanos: 1000,
+            repeatable: true,
+        };
+        let operations = (0..).zip(&reads).map(operation).collect();
+        let graph = Graph::new(vec![Storage::new(100); reads.len()], operations).unwrap();
+        let link = Link { out: 1_000_000_000, back: 1_000_000_000, latency: 0 };
+        let terms = Terms { budget: 350, lossy: false };
+        let mut planner = Joint::new(&graph, &link, terms);
+        planner.begin(0);
+        let (before, work) = (planner.spent, 1 << 27);
+        planner.improve(work);
+        assert!(planner.best.is_some() && !planner.is_least() && !planner.gaps.is_empty());
+        // The rest of it is recomputation for the best, twice.
+        assert!(planner.spent - before < work / 2, "{}", planner.spent - before);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::Strategy;
 use crate::relief::ours::joint;
-use crate::relief::{Found, Graph, Link, Terms};
+use crate::relief::{Encoding, Found, Graph, Link, Terms};
 
 /// Those that take a small part of our own time. Other planners than these are taken up by what
 /// they do, as DTR's runs are where no others fit.
@@ -42,13 +42,18 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
 /// and four times as much for the local search.
 #[must_use]
 pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Option<Found> {
-    let others = QUICK.into_iter();
-    let mut others = others.filter_map(|strategy| strategy.plan(graph, link, terms.budget, work));
-    let found = joint::plan(graph, link, terms, work, &mut others);
-    if !terms.lossy {
-        return found;
-    }
+    let plan = |terms: Terms| {
+        let others = QUICK.into_iter();
+        let mut others =
+            others.filter_map(|strategy| strategy.plan(graph, link, terms.budget, work));
+        joint::plan(graph, link, terms, work, &mut others)
+    };
     // What may be lossy is never slower than what may not.
-    let exact = joint_within(graph, link, Terms { lossy: false, ..terms }, work);
-    found.into_iter().chain(exact).min_by_key(|found| found.nanos)
+    let exact = plan(Terms { lossy: false, ..terms });
+    let storages = graph.storages();
+    let is_lossy = |encoding: &Encoding| encoding.lossy;
+    if !terms.lossy || !storages.iter().any(|one| one.encoding.as_ref().is_some_and(is_lossy)) {
+        return exact;
+    }
+    plan(terms).into_iter().chain(exact).min_by_key(|found| found.nanos)
 }
