@@ -128,6 +128,34 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
     assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
 }
 
+/// A job holds what it has been leased ahead, and asks for more than there is beside that, elsewhere:
+/// it is not out of memory, but gives the former back.
+#[test]
+fn what_has_been_leased_ahead_gives_way_to_what_is_asked_for() {
+    let (device, broker) = under(16);
+    let mut one = Tenant::new(&device, &broker, "a");
+    one.begin();
+    (0..7).for_each(|_| assert!(one.alloc(1)));
+    // The last one stays where it is: before it there is no place for a large block.
+    let kept = one.held.pop().unwrap();
+    one.end();
+    for _ in 0..4 {
+        one.begin();
+        (0..5).for_each(|_| assert!(one.alloc(1)));
+        // A long iteration, of which these five are the beginning.
+        (0..150).for_each(|_| assert!(one.alloc(1) && one.free_last()));
+        one.end();
+    }
+    one.begin();
+    assert!(one.alloc(1));
+    let leased = one.job.held().iteration.value() / REGION.value();
+    assert!(leased > 3, "{leased} regions: nothing is leased ahead");
+    assert!(one.alloc(13));
+    one.held.push(kept);
+    one.end();
+    assert_eq!((device.violations(), broker.violations()), (vec![], vec![]));
+}
+
 /// What a running job gives back while nobody waits is told with its next question, or when there
 /// is much of it; who comes to wait has it as soon as the process hears of that, and from then on
 /// at once.
