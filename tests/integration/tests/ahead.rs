@@ -128,7 +128,7 @@ fn what_is_asked_for_is_not_given_back_meanwhile() {
     assert!(fewest < 6 + 20, "32 leases with {fewest} messages");
 }
 
-/// A job holds what it has been leased ahead, and asks for more than there is beside that, elsewhere:
+/// A job has been leased some ahead, and asks elsewhere for more than there is beside that:
 /// it is not out of memory, but gives the former back.
 #[test]
 fn what_has_been_leased_ahead_gives_way_to_what_is_asked_for() {

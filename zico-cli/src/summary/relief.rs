@@ -39,7 +39,7 @@ pub(crate) struct ReliefSummary {
 }
 
 /// A strategy at a budget; without figures where it does not fit.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ReliefRow {
     pub(crate) strategy: &'static str,
     pub(crate) budget_bytes: u64,

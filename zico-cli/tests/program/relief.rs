@@ -45,6 +45,13 @@ fn strategies_side_by_side() {
     assert!(seconds(ours, "seconds") > 16e-6 && seconds(ours, "recomputed_seconds") > 0.0);
     assert!(seconds(ours, "lower_bound_seconds") <= seconds(ours, "seconds"));
     assert!(seconds(all, "seconds") <= seconds(ours, "seconds"));
+    // Nothing of it can be encoded, so that one plan is both, and made once.
+    let with = |strategy: &str| {
+        let mut row = row(strategy, 540).clone();
+        row["strategy"] = "zico".into();
+        row
+    };
+    assert_eq!(with("zico-lossy"), *all);
     let none = row("liveness", 540);
     assert!(none["feasible"] == false && none["seconds"].is_null() && none["checked"] == false);
     assert!(row("liveness", 1000)["seconds"] == 16e-6 && ours["plan_seconds"].is_number());
