@@ -86,7 +86,7 @@ def watch(socket: Path, budget: int, jobs: list[subprocess.Popen[str]]) -> int:
     [
         ("resnet18 --iterations 8", "gpt --iterations 10", 230),
         pytest.param("gpt --iterations 12 --lengths", "gan --iterations 20", 170, marks=LONG),
-        ("gpt --iterations 4 --accumulate 3", "cnn --iterations 12 --workers 2", 170),
+        pytest.param("gpt --iterations 4 --accumulate 3", "cnn --iterations 12 --workers 2", 170, marks=LONG),
         pytest.param("cnn --iterations 12 --compile", "gpt --iterations 10", 170, marks=LONG),
         pytest.param(
             "lightning --iterations 12",
