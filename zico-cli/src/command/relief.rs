@@ -41,8 +41,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let first = summary.rows.len();
         for &strategy in strategies {
             bar.set_message(strategy.name());
-            let known = known(&graph, strategy, &summary.rows[first..]).map(|row| (row, None));
-            let (row, planned) = known.unwrap_or_else(|| row(&graph, args, budget, strategy));
+            let (row, planned) = match row_of_same_plan(&graph, strategy, &summary.rows[first..]) {
+                Some(row) => (row, None),
+                None => row(&graph, args, budget, strategy),
+            };
             summary.rows.push(row);
             let nanos = |planned: &Planned| planned.outcome.nanos;
             if planned.as_ref().is_some_and(|new| {
@@ -107,9 +109,8 @@ fn link(args: &Args) -> String {
 
 /// The row of a strategy, if another one of these rows is of the same plan: where no encoding is
 /// lossy, none can be used.
-fn known(graph: &Graph, strategy: Strategy, rows: &[ReliefRow]) -> Option<ReliefRow> {
-    let mut encodings = graph.storages().iter().filter_map(|storage| storage.encoding);
-    if strategy != Strategy::ZicoLossy || encodings.any(|encoding| encoding.lossy) {
+fn row_of_same_plan(graph: &Graph, strategy: Strategy, rows: &[ReliefRow]) -> Option<ReliefRow> {
+    if strategy != Strategy::ZicoLossy || graph.has_lossy_encodings() {
         return None;
     }
     let exact = rows.iter().find(|row| row.strategy == Strategy::Zico.name())?;

@@ -198,6 +198,13 @@ impl Graph {
         self
     }
 
+    /// Whether some storage can be encoded with a loss.
+    #[must_use]
+    pub fn has_lossy_encodings(&self) -> bool {
+        let mut encodings = self.storages.iter().filter_map(|storage| storage.encoding);
+        encodings.any(|encoding| encoding.lossy)
+    }
+
     /// The same graph, where each storage can be held encoded as it says here; `None` and what is
     /// missing leave a storage without a second form. What comes to more than 62 bits with all else
     /// is left out.

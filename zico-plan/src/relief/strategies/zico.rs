@@ -2,7 +2,7 @@
 
 use super::Strategy;
 use crate::relief::ours::joint;
-use crate::relief::{Encoding, Found, Graph, Link, Terms};
+use crate::relief::{Found, Graph, Link, Terms};
 
 /// Those that take a small part of our own time. Other planners than these are taken up by what
 /// they do, as DTR's runs are where no others fit.
@@ -50,9 +50,7 @@ pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Opti
     };
     // What may be lossy is never slower than what may not.
     let exact = plan(Terms { lossy: false, ..terms });
-    let storages = graph.storages();
-    let is_lossy = |encoding: &Encoding| encoding.lossy;
-    if !terms.lossy || !storages.iter().any(|one| one.encoding.as_ref().is_some_and(is_lossy)) {
+    if !terms.lossy || !graph.has_lossy_encodings() {
         return exact;
     }
     plan(terms).into_iter().chain(exact).min_by_key(|found| found.nanos)
