@@ -137,6 +137,20 @@ fn an_isolated_region_leaves_the_addresses_of_other_jobs() {
 }
 
 #[test]
+fn a_region_that_is_mapped_at_two_pages_of_a_lease_backs_one_of_them() {
+    let mut books = Books::new(2);
+    let job = books.join("a");
+    for page in [0, 1] {
+        // The mapping at the other page stays.
+        let created = usize::from(page == 0);
+        assert_eq!(books.lease(job, Zone::Iteration, &[page]), (0, created, 1));
+        books.give_for_good(job, Zone::Iteration, &[page]);
+    }
+    assert_eq!(books.lease(job, Zone::Iteration, &[0, 1]), (1, 1, 1));
+    assert_eq!(books.state(), (0, 2, 0));
+}
+
+#[test]
 fn a_page_whose_old_mapping_may_be_in_use_waits() {
     let mut books = Books::new(2);
     let (one, two) = (books.join("a"), books.join("b"));

@@ -32,7 +32,6 @@ mod lagging;
 mod learned;
 mod leases;
 mod moving;
-
 mod pace;
 mod quota;
 mod refusals;

@@ -14,6 +14,17 @@ fn a_floor_is_there_for_its_job_alone() {
 }
 
 #[test]
+fn a_floor_is_there_whatever_of_others_drains() {
+    let mut books = Books::new(8);
+    let one = books.try_join(JobConfig::new("a").floor(Bytes::mib(3))).unwrap();
+    let (two, three) = (books.join("b"), books.join("c"));
+    books.lease(two, Zone::Iteration, &[0, 1, 2, 3, 4]);
+    books.give(two, Zone::Iteration, &[0, 1, 2, 3, 4]);
+    assert!(books.is_denied(three, Zone::Iteration, &[0]));
+    assert_eq!(books.lease(one, Zone::Persistent, &[0, 1, 2]), (0, 3, 3));
+}
+
+#[test]
 fn a_floor_has_to_fit_beside_what_others_need() {
     let floor = |mib| JobConfig::new("b").floor(Bytes::mib(mib));
     let mut books = Books::new(8);
