@@ -55,15 +55,20 @@ impl Search<'_> {
     /// Works on for so many steps, by turns in two ways, each time from the best plan and for
     /// longer: simulated annealing (Kirkpatrick, Gelatt and Vecchi, Science 1983), and large
     /// neighbourhood search (Shaw, CP 1998), where some runs are left out and the price of memory
-    /// rises again until all fits.
-    pub(in crate::relief) fn improve(&mut self, work: u64) {
+    /// rises again until all fits. Ends sooner after so many turns in a row that found nothing.
+    pub(in crate::relief) fn improve(&mut self, work: u64, in_vain: usize) {
         /// In times of a unit; 0 stands for the other way.
         const HEATS: [f64; 6] = [0.0, 0.3, 3.0, 0.0, 0.1, 1.0];
         let problem = self.timeline.problem;
         let until = self.timeline.work.saturating_add(work);
         let mean = problem.cost() as f64 / problem.units.len() as f64;
         let least = problem.cost();
-        while self.timeline.work < until && self.best.as_ref().is_none_or(|best| best.0 > least) {
+        let mut gained = self.turns;
+        while self.timeline.work < until
+            && self.turns - gained < in_vain
+            && self.best.as_ref().is_none_or(|best| best.0 > least)
+        {
+            let before = self.best.as_ref().map(|best| best.0);
             let heat = HEATS[self.turns % HEATS.len()];
             let growth = 1 << (self.turns / 3).min(20);
             let slice = (self.timeline.places() as u64 * 4096).saturating_mul(growth);
@@ -83,6 +88,9 @@ impl Search<'_> {
                 }
             }
             self.restore();
+            if self.best.as_ref().map(|best| best.0) != before {
+                gained = self.turns;
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use super::hidden::{self, SMALL};
 use crate::relief::random::Random;
 use crate::relief::swap::{self, Gap, Move};
-use crate::relief::{Found, Graph, Link, Recompute, Relief, Step, Terms, sequence, simulate};
+use crate::relief::{
+    Found, Graph, Link, Recompute, Relief, Step, Terms, lower_bound, sequence, simulate,
+};
 
 /// Plans by all that is here, and from what others have found. What each step is for is said at
 /// [`joint_within`](crate::relief::joint_within()).
@@ -18,12 +20,17 @@ pub(in crate::relief) fn plan(
     others: &mut dyn Iterator<Item = Found>,
 ) -> Option<Found> {
     let mut planner = Joint::new(graph, link, terms);
-    planner.begin(work);
+    // Often nothing can be faster than one of the first plans.
+    planner.begin(0);
+    let each = work / 8;
+    if each > 0 {
+        planner.begin(each);
+    }
     planner.wait_for_all();
-    planner.encode(work);
-    planner.wait(work);
+    planner.encode(each);
+    planner.wait(each);
     planner.others(others);
-    planner.improve(work.saturating_mul(4));
+    planner.improve(work.saturating_mul(4), each);
     let spent = planner.spent;
     planner.best.map(|best| Found { work: spent, ..best.found })
 }
@@ -31,13 +38,17 @@ pub(in crate::relief) fn plan(
 /// A first plan of recomputation may always take so much work: some milliseconds.
 const LEAST: u64 = 1 << 22;
 
+/// A planning of recomputation ends after so many turns in a row that found nothing: the last three
+/// of them work 16 times as long as the first three.
+const IN_VAIN: usize = 15;
+
 /// How much slower than the last one a plan may be that the local search goes on from, at first, as
 /// a part of the iteration.
 const HEAT: f64 = 1.0 / 2048.0;
 
 /// How many changes the local search tries for each gap, at most: a few gaps are searched through
 /// long before the work is spent.
-const TRIES: usize = 1024;
+const TRIES: usize = 256;
 
 /// What happens to a storage between two uses. What stays may still run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +75,8 @@ pub(super) struct Joint<'a> {
     pub(super) link: &'a Link,
     pub(super) terms: Terms,
     pub(super) gaps: Vec<Gap>,
+    /// What no plan can be faster than, in nanoseconds.
+    least: u64,
     pub(super) best: Option<Best>,
     spent: u64,
     /// What a first plan of recomputation may take: no more than twice what one took that fitted.
@@ -73,7 +86,8 @@ pub(super) struct Joint<'a> {
 impl<'a> Joint<'a> {
     fn new(graph: &'a Graph, link: &'a Link, terms: Terms) -> Self {
         let gaps = gaps(graph, link, terms);
-        Self { graph, link, terms, gaps, best: None, spent: 0, first: Recompute::FIRST }
+        let least = lower_bound(graph, Some(link), true, terms.budget).unwrap_or(0);
+        Self { graph, link, terms, gaps, least, best: None, spent: 0, first: Recompute::FIRST }
     }
 
     pub(super) fn nothing(&self) -> Vec<Choice> {
@@ -82,6 +96,9 @@ impl<'a> Joint<'a> {
 
     /// Recomputation alone, and with transfers that nothing waits for.
     fn begin(&mut self, work: u64) {
+        if self.is_least() {
+            return;
+        }
         let plain = swap::times(self.graph);
         let (_, longer) = self.evaluate(&self.nothing(), &plain, work);
         for by_cost in [false, true] {
@@ -98,13 +115,16 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Whether nothing takes longer than without a budget.
+    /// Whether nothing can be faster.
     pub(super) fn is_least(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| best.found.nanos <= self.graph.nanos())
+        self.best.as_ref().is_some_and(|best| best.found.nanos <= self.least)
     }
 
     /// Encodings, those first that free most in the gap for their time, beside the best so far.
     fn encode(&mut self, work: u64) {
+        if self.is_least() {
+            return;
+        }
         let mut all: Vec<(f64, usize)> = Vec::new();
         for (at, gap) in self.gaps.iter().enumerate() {
             if let Some(encoding) = self.encoding(gap) {
@@ -123,7 +143,7 @@ impl<'a> Joint<'a> {
                 let mut choices = base.clone();
                 let count = (all.len() * eighths).div_ceil(8);
                 all[..count].iter().for_each(|one| choices[one.1] = Choice::Encoded);
-                self.evaluate(&choices, &times, work / 8);
+                self.evaluate(&choices, &times, work);
             }
         }
     }
@@ -142,7 +162,10 @@ impl<'a> Joint<'a> {
 
     /// A local search over choices, one gap or a few at a time, with recomputation planned in one
     /// go; then recomputation is worked on for the best.
-    fn improve(&mut self, work: u64) {
+    fn improve(&mut self, work: u64, each: u64) {
+        if self.is_least() {
+            return;
+        }
         let mut random = Random::new(3);
         let (begin, search) = (self.spent, work / 4 * 3);
         // A planning costs this much at least, so that the end is reached.
@@ -154,9 +177,6 @@ impl<'a> Joint<'a> {
                 break;
             }
             self.spent += least;
-            if self.is_least() {
-                return;
-            }
             let mut choices = now.0.clone();
             for _ in 0..=random.below(3) {
                 // The larger of two by chance.
@@ -171,13 +191,16 @@ impl<'a> Joint<'a> {
             let done = (self.spent - begin) as f64 / search as f64;
             let left = 1.0 - done.max(tried as f64 / most as f64);
             let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
+            if self.is_least() {
+                return;
+            }
             if nanos as f64 <= now.2 as f64 + heat * random.exponential() {
                 now = (choices, times, nanos);
             }
         }
-        self.evaluate(&now.0, &now.1, work / 8);
+        self.evaluate(&now.0, &now.1, each);
         let (choices, times) = (self.best_choices(), self.times());
-        self.evaluate(&choices, &times, work / 8);
+        self.evaluate(&choices, &times, each);
     }
 
     /// Another choice for a gap, by chance.
@@ -237,11 +260,11 @@ impl<'a> Joint<'a> {
     ) -> (u64, Vec<u64>) {
         let relief = Relief::with_moves(self.graph, moves);
         let mut planner = relief.recompute(self.terms.budget);
-        let first = planner.run_within(self.first, 0);
+        let first = planner.run_within(self.first, 0, 0);
         if first.feasible {
             self.first = self.first.min((2 * first.work).max(LEAST));
         }
-        let mut found = if work > 0 { planner.run(work) } else { first };
+        let mut found = if work > 0 { planner.run_within(0, work, IN_VAIN) } else { first };
         self.spent = self.spent.saturating_add(found.work);
         let times = planner.times();
         let waits = relief.moves.iter().any(|one| one.back == one.before);
@@ -303,9 +326,8 @@ mod tests {
     use super::*;
     use crate::relief::{Operation, Storage};
 
-    #[test]
-    fn a_few_gaps_are_searched_through_long_before_the_work_is_spent() {
-        // Four and their way back, which reads each again.
+    /// Four operations and their way back, which reads each again.
+    fn there_and_back() -> Graph {
         let reads =
             [vec![], vec![0], vec![1], vec![2], vec![3], vec![4, 2], vec![5, 1], vec![6, 0]];
         let operation = |(at, reads): (u32, &Vec<u32>)| Operation {
@@ -315,15 +337,43 @@ mod tests {
             repeatable: true,
         };
         let operations = (0..).zip(&reads).map(operation).collect();
-        let graph = Graph::new(vec![Storage::new(100); reads.len()], operations).unwrap();
-        let link = Link { out: 1_000_000_000, back: 1_000_000_000, latency: 0 };
-        let terms = Terms { budget: 350, lossy: false };
-        let mut planner = Joint::new(&graph, &link, terms);
+        Graph::new(vec![Storage::new(100); reads.len()], operations).unwrap()
+    }
+
+    fn link(rate: u64) -> Link {
+        Link { out: rate, back: rate, latency: 0 }
+    }
+
+    const TERMS: Terms = Terms { budget: 350, lossy: false };
+    const WORK: u64 = 1 << 27;
+
+    #[test]
+    fn a_few_gaps_are_searched_through_long_before_the_work_is_spent() {
+        let (graph, link) = (there_and_back(), link(1_000_000_000));
+        let mut planner = Joint::new(&graph, &link, TERMS);
         planner.begin(0);
-        let (before, work) = (planner.spent, 1 << 27);
-        planner.improve(work);
+        let before = planner.spent;
+        planner.improve(WORK, WORK / 8);
         assert!(planner.best.is_some() && !planner.is_least() && !planner.gaps.is_empty());
-        // The rest of it is recomputation for the best, twice.
-        assert!(planner.spent - before < work / 2, "{}", planner.spent - before);
+        assert!(planner.spent - before < WORK / 2, "{}", planner.spent - before);
+    }
+
+    #[test]
+    fn recomputation_ends_long_before_the_work_is_spent_where_it_finds_nothing() {
+        let (graph, link) = (there_and_back(), link(1));
+        let mut planner = Joint::new(&graph, &link, TERMS);
+        planner.begin(WORK);
+        assert!(planner.best.is_some() && !planner.is_least());
+        assert!(planner.spent < WORK, "{}", planner.spent);
+    }
+
+    #[test]
+    fn nothing_is_looked_for_where_the_first_plan_takes_no_longer() {
+        let (graph, link) = (there_and_back(), link(1_000_000_000_000));
+        let terms = Terms { budget: 450, lossy: false };
+        assert!(graph.peak() > terms.budget);
+        let found = plan(&graph, &link, terms, WORK, &mut core::iter::empty()).unwrap();
+        assert_eq!(found.nanos, graph.nanos());
+        assert!(found.work < WORK / 1024, "{}", found.work);
     }
 }

@@ -92,11 +92,12 @@ impl Recompute<'_> {
     /// Works for so many steps more, after the first plan where there is none yet, and gives the
     /// best schedule so far.
     pub fn run(&mut self, work: u64) -> Found {
-        self.run_within(Self::FIRST, work)
+        self.run_within(Self::FIRST, work, usize::MAX)
     }
 
-    /// The same where the first plan may take only so much work.
-    pub(in crate::relief) fn run_within(&mut self, first: u64, work: u64) -> Found {
+    /// The same where the first plan may take only so much work, and what follows it ends sooner
+    /// after so many turns in a row that found nothing.
+    pub(in crate::relief) fn run_within(&mut self, first: u64, work: u64, in_vain: usize) -> Found {
         if !self.begun {
             self.begun = true;
             self.search.first(first);
@@ -104,7 +105,7 @@ impl Recompute<'_> {
                 self.search.first_online(self.budget);
             }
         }
-        self.search.improve(work);
+        self.search.improve(work, in_vain);
         self.search.restore();
         let timeline = &self.search.timeline;
         Found {

@@ -34,7 +34,7 @@ impl Joint<'_> {
                     *choice = Choice::Moves;
                 }
             }
-            self.evaluate(&choices, &times, work / 8);
+            self.evaluate(&choices, &times, work);
         }
         self.wait_in_part(work);
         self.with_waits(work);
@@ -44,10 +44,10 @@ impl Joint<'_> {
     /// has the time for them; as long as that gains something.
     fn with_waits(&mut self, work: u64) {
         for _ in 0..6 {
-            let Some(best) = &self.best else { return };
+            let Some(best) = self.best.as_ref().filter(|_| !self.is_least()) else { return };
             let (before, choices, times) =
                 (best.found.nanos, best.choices.clone(), self.simulated(&best.found));
-            self.evaluate(&choices, &times, work / 8);
+            self.evaluate(&choices, &times, work);
             if self.best.as_ref().is_none_or(|best| best.found.nanos >= before) {
                 return;
             }
@@ -81,10 +81,13 @@ impl Joint<'_> {
             self.gaps.iter().enumerate().map(|(at, gap)| (over(gap), at)).collect();
         order.sort_unstable_by_key(|&(over, at)| (core::cmp::Reverse(over), at));
         for sixteenths in [1, 2, 3, 4, 6, 8, 10, 12] {
+            if self.is_least() {
+                return;
+            }
             let mut choices = self.nothing();
             let count = (order.len() * sixteenths).div_ceil(16);
             order[..count].iter().for_each(|one| choices[one.1] = Choice::Moves);
-            self.evaluate(&choices, &times, work / 8);
+            self.evaluate(&choices, &times, work);
         }
     }
 }

@@ -38,8 +38,9 @@ pub fn joint(graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found
 /// the simulator, a local search changes the choice of one gap or of a few at a time, each time
 /// with recomputation planned anew for what is left over the budget. Deterministic.
 ///
-/// The first plans take what they take; `work` is for each of the first plannings of recomputation,
-/// and four times as much for the local search.
+/// The first plans take what they take. An eighth of `work` is for each planning of recomputation
+/// beyond that, which ends sooner where it has found nothing for long, and four times `work` for
+/// the local search.
 #[must_use]
 pub fn joint_within(graph: &Graph, link: &Link, terms: Terms, work: u64) -> Option<Found> {
     let plan = |terms: Terms| {
