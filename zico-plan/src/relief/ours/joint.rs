@@ -20,17 +20,27 @@ pub(in crate::relief) fn plan(
     others: &mut dyn Iterator<Item = Found>,
 ) -> Option<Found> {
     let mut planner = Joint::new(graph, link, terms);
-    // Often nothing can be faster than one of the first plans.
-    planner.begin(0);
     let each = work / 8;
-    if each > 0 {
-        planner.begin(each);
+    let stages: [&mut dyn FnMut(&mut Joint<'_>); 7] = [
+        &mut |planner| planner.begin(0),
+        &mut |planner| {
+            if each > 0 {
+                planner.begin(each);
+            }
+        },
+        &mut |planner| planner.wait_for_all(),
+        &mut |planner| planner.encode(each),
+        &mut |planner| planner.wait(each),
+        &mut |planner| planner.others(others),
+        &mut |planner| planner.improve(work.saturating_mul(4), each),
+    ];
+    for stage in stages {
+        // Often nothing can be faster than one of the first plans.
+        if planner.is_least() {
+            break;
+        }
+        stage(&mut planner);
     }
-    planner.wait_for_all();
-    planner.encode(each);
-    planner.wait(each);
-    planner.others(others);
-    planner.improve(work.saturating_mul(4), each);
     let spent = planner.spent;
     planner.best.map(|best| Found { work: spent, ..best.found })
 }
@@ -96,9 +106,6 @@ impl<'a> Joint<'a> {
 
     /// Recomputation alone, and with transfers that nothing waits for.
     fn begin(&mut self, work: u64) {
-        if self.is_least() {
-            return;
-        }
         let plain = swap::times(self.graph);
         let (_, longer) = self.evaluate(&self.nothing(), &plain, work);
         for by_cost in [false, true] {
@@ -122,9 +129,6 @@ impl<'a> Joint<'a> {
 
     /// Encodings, those first that free most in the gap for their time, beside the best so far.
     fn encode(&mut self, work: u64) {
-        if self.is_least() {
-            return;
-        }
         let mut all: Vec<(f64, usize)> = Vec::new();
         for (at, gap) in self.gaps.iter().enumerate() {
             if let Some(encoding) = self.encoding(gap) {
@@ -163,9 +167,6 @@ impl<'a> Joint<'a> {
     /// A local search over choices, one gap or a few at a time, with recomputation planned in one
     /// go; then recomputation is worked on for the best.
     fn improve(&mut self, work: u64, each: u64) {
-        if self.is_least() {
-            return;
-        }
         let mut random = Random::new(3);
         let (begin, search) = (self.spent, work / 4 * 3);
         // A planning costs this much at least, so that the end is reached.
@@ -188,12 +189,12 @@ impl<'a> Joint<'a> {
                 choices.clone_from(&now.0);
             }
             let (nanos, times) = self.evaluate(&choices, &now.1, 0);
-            let done = (self.spent - begin) as f64 / search as f64;
-            let left = 1.0 - done.max(tried as f64 / most as f64);
-            let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
             if self.is_least() {
                 return;
             }
+            let done = (self.spent - begin) as f64 / search as f64;
+            let left = 1.0 - done.max(tried as f64 / most as f64);
+            let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
             if nanos as f64 <= now.2 as f64 + heat * random.exponential() {
                 now = (choices, times, nanos);
             }

@@ -17,9 +17,6 @@ impl Joint<'_> {
 
     /// Transfers that something waits for: where that may take less than to make it again, and all.
     pub(super) fn wait(&mut self, work: u64) {
-        if self.is_least() {
-            return;
-        }
         let times = self.times();
         let cheaper = |gap: &Gap| {
             let writer = self.graph.writers[gap.storage as usize].first();
