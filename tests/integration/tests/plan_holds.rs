@@ -70,16 +70,32 @@ fn varied(random: &mut fastrand::Rng, base: &[Life], largest: u64) -> Vec<Life> 
     next
 }
 
+/// An iteration of random blocks, up to so `many` of which outlive it.
+fn outlived(random: &mut fastrand::Rng, n: usize, many: usize) -> Vec<Life> {
+    let life = |i: usize| {
+        let most = if random.bool() { 10 } else { 280 };
+        let (size, until) = (512 * random.u64(1..most), random.usize(i + 1..=n));
+        Life { size, until }
+    };
+    let mut lives: Vec<Life> = (0..n).map(life).collect();
+    for _ in 0..many {
+        lives[random.usize(..n)].until = n + random.usize(1..n);
+    }
+    lives
+}
+
 /// A job alone in a pool.
 struct Run {
     job: Job<MockDevice>,
     pool: Pool<MockDevice>,
+    /// It says of all its blocks that they live within the iteration.
+    tells: bool,
     /// Blocks of the last iteration, and before which allocation of the next they are freed.
     carried: Vec<(usize, Block)>,
 }
 
 impl Run {
-    fn new(plans: bool) -> Self {
+    fn new(plans: bool, tells: bool) -> Self {
         let spare = Bytes::gib(1);
         let device =
             MockDevice::new(MockConfig::new(spare).granularity(Bytes::kib(4))).expect("a device");
@@ -88,7 +104,7 @@ impl Run {
         let config = JobConfig::default().name("job");
         let config = if plans { config } else { config.without_plans() };
         let job = pool.join(config, pool.device().add_stream()).expect("a job");
-        Self { job, pool, carried: Vec::new() }
+        Self { job, pool, tells, carried: Vec::new() }
     }
 
     /// The most regions that an iteration holds, and whether all of it was as planned.
@@ -102,8 +118,10 @@ impl Run {
                 self.job.free(block).expect("it is live");
             }
             self.pool.poll().expect("nothing fails");
-            let block =
-                self.job.alloc(Request::learned(Bytes::new(life.size))).expect("there is room");
+            let bytes = Bytes::new(life.size);
+            let told = self.tells.then(|| Request::new(bytes, Lifetime::Iteration));
+            let request = told.unwrap_or_else(|| Request::learned(bytes));
+            let block = self.job.alloc(request).expect("there is room");
             live.push((life.until, block));
             most = most.max(self.job.held().total().value() / REGION);
         }
@@ -132,7 +150,7 @@ fn compare(seed: u64) -> Most {
     let (n, largest) = (20 + random.usize(..300), [40, 200, 1000][random.usize(..3)]);
     let (kinds, carries) = (1 + random.usize(..3), seed.is_multiple_of(2));
     let kinds: Vec<Vec<Life>> = (0..kinds).map(|_| routine(random, n, largest, carries)).collect();
-    let (mut with, mut without) = (Run::new(true), Run::new(false));
+    let (mut with, mut without) = (Run::new(true, false), Run::new(false, false));
     let mut most = Most { with: 0, without: 0, exact: 0 };
     // The sizes of each iteration so far, and what it held without plans.
     let mut seen: Vec<(Vec<u64>, u64)> = Vec::new();
@@ -177,6 +195,31 @@ fn plans_never_make_a_job_hold_more() {
     assert!(with <= without + without / 1000, "{with} regions with plans, {without} without");
     assert!(exact > cases, "iterations as planned: {exact}");
     println!("{with} regions with plans, {without} without; as planned: {exact}; {apart:?}");
+}
+
+/// D70: whatever it says of them, a job of which blocks outlive its iterations follows its plan from
+/// the fourth on, and comes to hold no more than it does without plans and once what it leaves: when
+/// the first one is as planned, what the one before has left lies elsewhere still.
+#[test]
+fn a_job_of_which_blocks_outlive_its_iterations_follows_its_plan() {
+    let kinds = [(4, 1), (10, 1), (30, 1), (100, 1), (100, 3), (100, 10), (100, 30)];
+    for seed in 0..u64::from(zico_tests::cases(120)) {
+        let random = &mut fastrand::Rng::with_seed(seed);
+        let ((n, many), tells) = (kinds[random.usize(..kinds.len())], random.bool());
+        let routine = outlived(random, n, many);
+        let [with, without] = [true, false].map(|plans| {
+            let mut run = Run::new(plans, tells);
+            (0..12).map(|_| run.iteration(&routine)).collect::<Vec<_>>()
+        });
+        let leaves = routine.iter().filter(|life| life.until > n).map(|life| life.size);
+        let leaves = leaves.sum::<u64>().div_ceil(REGION);
+        let case = format!("seed {seed}, {many} of {n}, tells {tells}, leaves {leaves}");
+        assert!(with[3..].iter().all(|&(_, exact)| exact), "{case}: {with:?}");
+        let [with, without] =
+            [with, without].map(|run| run.into_iter().map(|(held, _)| held).max().unwrap_or(0));
+        let most = without + leaves + ZONES;
+        assert!(with <= most, "{case}: {with} with, {without} without");
+    }
 }
 
 /// D52: a block that was made before the iteration has a region, and its plan would have another,

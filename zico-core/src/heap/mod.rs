@@ -182,9 +182,10 @@ impl<D: Device> JobHeap<D> {
         blocks
     }
 
-    /// What is known of how long a block will live that cannot be placed as it is.
-    pub(crate) fn told(&self, request: Request) -> Told {
-        self.placement.told(request)
+    /// What is known of how long a block will live that cannot be placed as it is, and is to lie in
+    /// this zone.
+    pub(crate) fn told(&self, request: Request, zone: Zone) -> Told {
+        self.placement.told(request, zone)
     }
 
     /// Whether a block lies in all the pages that have been leased for it.

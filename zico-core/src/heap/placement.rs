@@ -2,9 +2,8 @@
 //! lifetime.
 //!
 //! The one place in which the two ways to place a block meet. A block's [`Home`] says in which zone
-//! it lies. The zone of the iteration may be laid out by a plan; what lies there is asked of
-//! [`Planned`], unless no plan has anything to do with it ([`Planned::is_out`]). All other zones
-//! are plain arenas.
+//! it lies. While a plan lays out the zone of the iteration, what lies there is asked of [`Planned`].
+//! All other zones are plain arenas.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -84,14 +83,15 @@ impl Placement {
         self.history.is_inside()
     }
 
-    /// What is known of how long a block will live that cannot be placed as it is.
-    pub(super) fn told(&self, request: Request) -> Told {
+    /// What is known of how long a block will live that cannot be placed as it is, and is to lie in
+    /// this zone.
+    pub(super) fn told(&self, request: Request, zone: Zone) -> Told {
         match request.lifetime() {
-            Some(_) => Told::ByTheJob,
+            Some(told) if Zone::from(told) == zone => Told::ByTheJob,
             None if self.history.is_before_all() => {
                 Told::Guessed { wave: self.history.has_freed() }
             }
-            None => Told::Learned,
+            _ => Told::Learned,
         }
     }
 
@@ -133,7 +133,7 @@ impl Placement {
         };
         let number = if learned { self.history.next() } else { OptionalU32::NONE };
         let arena = &mut self.arenas[lifetime.index()];
-        let (slot, start) = if lifetime == Lifetime::Iteration && !self.planned.is_out() {
+        let (slot, start) = if lifetime == Lifetime::Iteration && self.planned.in_slots() {
             let parts = (&mut self.history, arena);
             self.planned.place_elsewhere(parts, size, align, (serial, number))?
         } else {
@@ -215,7 +215,7 @@ impl Placement {
         let at = self.offset(block);
         let arena = &mut self.arenas[zone.index()];
         let is_iteration = zone == Zone::Iteration;
-        if is_iteration && !self.planned.is_out() {
+        if is_iteration && self.planned.in_slots() {
             self.planned.free((&mut self.history, arena), slot, serial, at)
         } else if let Some(live) = arena.live_at(slot, serial) {
             (Some(live.start) == at).then(|| {
@@ -323,7 +323,11 @@ impl Placement {
     /// Which arena a request goes to now.
     #[inline]
     fn lifetime(&self, request: Request, size: u64) -> Lifetime {
-        request.lifetime().unwrap_or_else(|| self.history.lifetime(size))
+        match request.lifetime() {
+            None => self.history.lifetime(size),
+            Some(_) if self.planned.is_out_of_place(&self.history, size) => Lifetime::Persistent,
+            Some(told) => told,
+        }
     }
 }
 

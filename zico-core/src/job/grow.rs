@@ -230,7 +230,7 @@ impl<D: Device> Job<D> {
             .want(request, size, align, decided)
             .map_err(|range| AllocError::OutOfAddresses { bytes: asked, range })?;
         heap.growing = true;
-        let told = heap.told(request);
+        let told = heap.told(request, zone);
         Ok(Want { zone, pages, planned, asked, told })
     }
 }

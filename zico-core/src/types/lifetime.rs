@@ -11,7 +11,8 @@ use core::fmt;
 pub enum Lifetime {
     /// Outlives the iteration: parameters, optimizer state, buffers.
     Persistent,
-    /// Lives within one iteration: activations, feature maps, gradients, workspaces.
+    /// Lives within one iteration: activations, feature maps, gradients, workspaces. One that a plan
+    /// foresees to outlive its iteration is placed with what persists if it cannot be as planned.
     Iteration,
 }
 

@@ -3,11 +3,8 @@
 //! Pieces are found by their neighbours, so whoever places a block at an address says which piece
 //! is not behind it: the block before, or the sentinel.
 
-use alloc::vec::Vec;
-
 use super::Arena;
 use super::OptionalU32;
-use super::grow::Candidate;
 use super::pieces::{Kind, NONE, PARKED, Slot};
 
 /// A block, parked ones included.
@@ -50,41 +47,6 @@ impl Arena {
     /// Whether this is a block that is parked.
     pub(crate) fn is_parked(&self, slot: Slot) -> bool {
         self.pieces.is_parked(slot)
-    }
-
-    /// Where a block begins, live or parked.
-    pub(crate) fn start_of(&self, block: Slot) -> u64 {
-        self.pieces[block].start
-    }
-
-    /// The first byte behind a block.
-    pub(crate) fn end_of(&self, block: Slot) -> u64 {
-        self.pieces[block].end()
-    }
-
-    /// How many pages a place needs that are not backed. It is free, and the last block before it
-    /// is known. O(free pieces that it lies in and that lie before it in its free range).
-    pub(crate) fn missing_at(&self, before: Slot, start: u64, size: u64) -> u64 {
-        self.missing_count(&self.fixed(before, start), size)
-    }
-
-    /// Which they are. The list is one to use again.
-    pub(crate) fn pages_at(
-        &self,
-        before: Slot,
-        start: u64,
-        size: u64,
-        mut pages: Vec<u64>,
-    ) -> Vec<u64> {
-        pages.clear();
-        self.missing(&self.fixed(before, start), size, |run| pages.extend(run));
-        pages
-    }
-
-    fn fixed(&self, before: Slot, at: u64) -> Candidate {
-        let first = self.pieces[before].next;
-        let start = if first == NONE { self.top } else { self.pieces[first].start };
-        Candidate::at(first, start, at)
     }
 
     /// Places a block at an address if all of that is free and backed. Its slot. The piece that is

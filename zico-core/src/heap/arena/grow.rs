@@ -25,13 +25,6 @@ pub(super) struct Candidate {
     first: Slot,
 }
 
-impl Candidate {
-    /// An address in a free range, which begins with a piece there.
-    pub(super) const fn at(first: Slot, start: u64, at: u64) -> Self {
-        Self { len: 0, start, at, first }
-    }
-}
-
 /// The tightest places so far, in order. A list to use again: each lease looks for some.
 #[derive(Default)]
 pub(super) struct Tightest(Vec<Candidate>);
@@ -146,7 +139,7 @@ impl Arena {
 
     /// Shows the pages that a place needs and that are not backed, those of a bare piece together.
     #[inline]
-    pub(super) fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
+    fn missing(&self, place: &Candidate, size: u64, mut show: impl FnMut(Range<u64>)) {
         let (at, end) = (place.at, place.at + size);
         let mut slot = place.first;
         // The sentinel is not free.
@@ -161,7 +154,7 @@ impl Arena {
     }
 
     /// How many they are. O(pieces), however long these are.
-    pub(super) fn missing_count(&self, place: &Candidate, size: u64) -> u64 {
+    fn missing_count(&self, place: &Candidate, size: u64) -> u64 {
         let mut count = 0;
         self.missing(place, size, |run| count += run.end.saturating_sub(run.start));
         count

@@ -13,8 +13,6 @@ use crate::types::tuning::DOUBTS;
 pub(super) enum Spot {
     /// To a slot.
     Slot { slot: Slot, start: u64, len: u64, keeps: bool },
-    /// To an address in the arena, behind this block.
-    Arena { before: Slot, start: u64, len: u64 },
     /// To what persists.
     Beyond,
 }
@@ -25,7 +23,6 @@ impl Planned {
     pub(crate) fn begin(&mut self, told: Option<u64>) {
         (self.cursor, self.told) = (0, told);
         (self.follows, self.exact) = (false, false);
-        self.forget_addresses();
         self.open = self.plans.iter().any(|plan| plan.layout.kind.may_follow(told));
     }
 
@@ -59,9 +56,6 @@ impl Planned {
         self.follows = true;
         self.enter_slots_or_move(history, arena);
         self.exact = self.in_slots();
-        if !self.exact {
-            self.look_over(arena);
-        }
     }
 
     /// The slots begin there. Nothing lies in them.
@@ -88,11 +82,8 @@ impl Planned {
         if core::mem::take(&mut self.open) && history.so_far().is_empty() {
             self.choose(history, arena, size);
         }
-        if !self.follows {
+        if !self.exact {
             return None;
-        }
-        if !self.in_slots() {
-            return self.own_place(history, arena, size, align);
         }
         let spot = self.free_slot(size, align);
         if spot.is_none() {
@@ -119,20 +110,6 @@ impl Planned {
         let place = self.slots.get(slot as usize).filter(|place| place.occupant.serial == 0)?;
         let start = place.entry.start;
         Some(Spot::Slot { slot, start, len: size, keeps: entry.keeps })
-    }
-
-    /// The place in the arena that is for a block which outlives its iteration, if it is free: so
-    /// that the next iteration begins as planned.
-    fn own_place(&self, history: &History, arena: &Arena, size: u64, align: u64) -> Option<Spot> {
-        let entry = self.slots.get(history.so_far().len()).map(|place| place.entry)?;
-        if entry.size != size || entry.align < align || !entry.is_alone() {
-            return None;
-        }
-        let second = entry.second.of_list(&self.slots).map(|place| place.entry.start);
-        [Some(entry.start), second].into_iter().flatten().find_map(|start| {
-            let before = self.is_free(arena, start, size)?;
-            Some(Spot::Arena { before, start, len: size })
-        })
     }
 
     /// Whether none of the blocks is alive whose time is over, from the slot of one on.
@@ -163,19 +140,6 @@ impl Planned {
             Some(Spot::Slot { slot, start, len, keeps }) => {
                 self.settle((slot, start, len), keeps, self.number(), serial)
             }
-            Some(Spot::Arena { before, start, len }) => {
-                if arena.missing_at(before, start, len) > 0 {
-                    return Placed::Bare;
-                }
-                let number = history.next();
-                let Some(slot) = arena.place_at(before, start, len, (serial, number)) else {
-                    return Placed::Elsewhere;
-                };
-                self.find_later((slot, start));
-                history.made(number, size, align);
-                self.placed += 1;
-                Placed::At(slot, start)
-            }
         }
     }
 
@@ -184,6 +148,15 @@ impl Planned {
         let entry = self.slots.get(self.cursor).map(|place| place.entry);
         let is_next = |entry: Entry| entry.life == LiveRange::Beyond && entry.size == size;
         self.exact && entry.is_some_and(|entry| is_next(entry) && self.is_on_time(entry.ends))
+    }
+
+    /// Whether the next allocation, which is not placed as planned, has slots of its own in the plan
+    /// with which the iteration began, if it is of this size.
+    #[inline]
+    pub(crate) fn is_out_of_place(&self, history: &History, size: u64) -> bool {
+        let entry = |layout: &Arc<Layout>| layout.entries.get(history.so_far().len()).copied();
+        let entry = self.layout.as_ref().filter(|_| self.follows).and_then(entry);
+        entry.is_some_and(|entry| entry.size == size && entry.is_alone())
     }
 
     /// Which allocation of the iteration that is.

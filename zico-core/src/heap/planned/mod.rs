@@ -27,10 +27,10 @@
 //!
 //! A block that outlives its iteration takes two slots in turn, unless its predecessor is always
 //! gone by the time it is made. Those slots are nobody else's, so an iteration that begins with
-//! nothing but such blocks in the arena, each in a slot of its own, may be as planned. That is why
-//! such a block goes to its place even in an iteration that is not as planned, if the place is
-//! free. One that outlives the next iteration as well has no slot: it goes where blocks go that
-//! persist.
+//! nothing but such blocks in the arena, each in a slot of its own, may be as planned. In an
+//! iteration that is not as planned such a block goes where blocks go that persist, whatever the
+//! job says of it, and is in no plan's way. So does one that outlives the next iteration as well: it
+//! has no slot.
 //!
 //! Other blocks that earlier iterations have left stay in the arena, where they lie beside the
 //! slots, and not in any page of theirs. Where some are in the way, the slots move to addresses at
@@ -58,7 +58,6 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -111,16 +110,6 @@ pub(crate) enum Placed {
     Elsewhere,
 }
 
-/// What keeps the blocks of the iteration's zone.
-enum Keeper {
-    /// The arena.
-    Arena,
-    /// The slots. In the arena is what lies beside them, if anything.
-    Slots,
-    /// The arena; a plan has places in it, so its blocks are found by their addresses as well.
-    IndexedArena(BTreeMap<u64, Slot>),
-}
-
 pub(super) struct Planned {
     /// The length of the address range.
     len: u64,
@@ -131,9 +120,10 @@ pub(super) struct Planned {
     layout: Option<Arc<Layout>>,
     base: u64,
     slots: Vec<Place>,
-    keeper: Keeper,
-    /// The iteration under way follows it: in the slots, or as far as it places what outlives an
-    /// iteration.
+    /// The slots have the blocks of the iteration's zone, and the arena what lies beside them, if
+    /// anything. Else the arena has all.
+    in_slots: bool,
+    /// The iteration under way has begun as one that is of its kind.
     follows: bool,
     /// An iteration is under way in which nothing has been allocated yet that a plan may know of.
     open: bool,
@@ -163,7 +153,7 @@ impl Planned {
             layout: None,
             base: 0,
             slots: Vec::new(),
-            keeper: Keeper::Arena,
+            in_slots: false,
             follows: false,
             open: false,
             exact: false,
@@ -180,7 +170,7 @@ impl Planned {
     /// Whether a plan may have foreseen the next allocation.
     #[inline]
     pub(crate) const fn follows(&self) -> bool {
-        self.follows || self.open
+        self.exact || self.open
     }
 
     /// Places the next allocation of the iteration if it is as foreseen.
@@ -260,16 +250,11 @@ impl Planned {
         if self.exact { self.cursor } else { 0 }
     }
 
-    /// Whether all is the arena's. A block that has been moved there is not in the slot that its
-    /// handle says.
+    /// Whether the slots have the blocks. If not all is the arena's, though a block that has been
+    /// moved there is not in the slot that its handle says.
     #[inline]
-    pub(super) const fn is_out(&self) -> bool {
-        matches!(self.keeper, Keeper::Arena)
-    }
-
-    #[inline]
-    const fn in_slots(&self) -> bool {
-        matches!(self.keeper, Keeper::Slots)
+    pub(super) const fn in_slots(&self) -> bool {
+        self.in_slots
     }
 
     /// Takes back the live block with this serial, if it begins there. Its length, and the pages
@@ -303,9 +288,6 @@ impl Planned {
         let slot = self.slot_of(arena, slot, serial);
         let live = arena.live_at(slot, serial).filter(|live| Some(live.start) == at)?;
         history.freed(live.number, serial, self.unnoted());
-        if let Keeper::IndexedArena(blocks) = &mut self.keeper {
-            blocks.remove(&live.start);
-        }
         Some((live.len, arena.free(slot)))
     }
 
@@ -323,9 +305,6 @@ impl Planned {
         }
         let slot = self.moved_to(serial).unwrap_or(slot);
         history.freed(arena.noted(slot), serial, self.unnoted());
-        if let Keeper::IndexedArena(blocks) = &mut self.keeper {
-            blocks.remove(&arena.start_of(slot));
-        }
         arena.free(slot)
     }
 
@@ -364,7 +343,6 @@ impl Planned {
         }
         self.interrupt(history, arena);
         self.follows = false;
-        self.forget_addresses();
         let mut task = PlanTask::of(history, &self.plans, &mut self.seen, kind);
         if let Some(task) = &mut task {
             task.note_beside(history, arena, self.pages.bytes());

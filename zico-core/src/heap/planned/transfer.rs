@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::follow::Spot;
 use super::layout::Layout;
 use super::pages::pages_beside;
-use super::{Keeper, Occupant, Place, Planned};
+use super::{Occupant, Place, Planned};
 use crate::heap::arena::{Arena, Slot, Standing};
 use crate::heap::compact::OptionalU32;
 use crate::heap::history::History;
@@ -18,7 +18,6 @@ impl Planned {
     pub(super) fn depart(&mut self, history: &mut History, arena: &mut Arena) {
         self.note(history);
         self.leave_slots(arena);
-        self.look_over(arena);
     }
 
     /// The arena takes over all blocks where they lie, with their pages. O(blocks log blocks +
@@ -27,7 +26,7 @@ impl Planned {
         if !self.in_slots() {
             return;
         }
-        self.keeper = Keeper::Arena;
+        self.in_slots = false;
         let beside = core::mem::take(&mut self.moved);
         arena.back(&self.pages.take_backed());
         let occupants = self.slots.iter_mut().filter(|place| place.occupant.serial != 0);
@@ -107,7 +106,7 @@ impl Planned {
                 return;
             }
         }
-        self.keeper = Keeper::Slots;
+        self.in_slots = true;
         let moved = core::mem::take(&mut self.moved);
         for (block, slot) in found {
             self.pages.hold(block.start, block.len);
@@ -138,33 +137,6 @@ impl Planned {
         (self.slots[slot as usize].entry.size == len).then_some(slot)
     }
 
-    /// From here on the plan is followed in the arena, as far as it has places for blocks that
-    /// outlive their iteration: to see whether these are free, all blocks are to be found by their
-    /// addresses. O(pieces).
-    pub(super) fn look_over(&mut self, arena: &Arena) {
-        self.follows &= self.layout.as_ref().is_some_and(|layout| !layout.own.is_empty());
-        if self.follows {
-            let blocks = arena.blocks().map(|block| (block.start, block.slot));
-            self.keeper = Keeper::IndexedArena(blocks.collect());
-        }
-    }
-
-    /// The plan has no more places in the arena.
-    pub(super) fn forget_addresses(&mut self) {
-        if let Keeper::IndexedArena(_) = self.keeper {
-            self.keeper = Keeper::Arena;
-        }
-    }
-
-    /// The last block before a place in the arena, if the place is free.
-    pub(super) fn is_free(&self, arena: &Arena, start: u64, len: u64) -> Option<Slot> {
-        let Keeper::IndexedArena(blocks) = &self.keeper else { return None };
-        let before = blocks.range(..start + len).next_back();
-        let &(before, slot) = &before.map_or((0, Arena::FIRST), |(&start, &slot)| (start, slot));
-        let is_free = slot == Arena::FIRST || before < start && arena.end_of(slot) <= start;
-        is_free.then_some(slot)
-    }
-
     /// Places what the plan has not foreseen, where it fits best.
     #[cold]
     pub(crate) fn place_elsewhere(
@@ -177,16 +149,7 @@ impl Planned {
         if self.in_slots() {
             self.depart(history, arena);
         }
-        let placed = arena.place(size, align, serial, number)?;
-        self.find_later(placed);
-        Some(placed)
-    }
-
-    /// A block has been placed in the arena.
-    pub(super) fn find_later(&mut self, (slot, start): (Slot, u64)) {
-        if let Keeper::IndexedArena(blocks) = &mut self.keeper {
-            blocks.insert(start, slot);
-        }
+        arena.place(size, align, serial, number)
     }
 
     /// The pages to be backed for that.
@@ -216,9 +179,6 @@ impl Planned {
             None => Err(list),
             Some(Spot::Beyond) => Err(list),
             Some(Spot::Slot { start, len, .. }) => Ok(self.pages.missing(start, len, list)),
-            Some(Spot::Arena { before, start, len }) => {
-                Ok(arena.pages_at(before, start, len, list))
-            }
         }
     }
 

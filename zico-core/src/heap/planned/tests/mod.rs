@@ -209,72 +209,6 @@ fn a_plan_of_a_told_shape_is_made_anew_for_that_shape() {
 }
 
 #[test]
-fn what_outlives_its_iteration_takes_turns() {
-    let mut job = Program::new();
-    let ops = [Alloc(512), Alloc(5000), Free(0), Alloc(700), Free(2)];
-    let mut kept: Option<Handle> = None;
-    let mut places = Vec::new();
-    for round in 0..8 {
-        // Of the iteration before it is freed when the new one has been made.
-        job.begin(None);
-        for &op in &ops {
-            match op {
-                Alloc(size) => _ = job.alloc(size),
-                Free(which) => {
-                    let handle = job.live[which].take().unwrap();
-                    job.free(handle);
-                }
-            }
-            if matches!(op, Alloc(5000))
-                && let Some(old) = kept.take()
-            {
-                job.free(old);
-            }
-        }
-        kept = job.live[1].take();
-        job.end();
-        places.push(job.places[1]);
-        // In the first that follow the plan, what lies where it did before is in the way.
-        assert!(round < 4 || job.planned() == 3 && job.planned.in_slots(), "{round}");
-    }
-    assert_eq!(places[4], places[6]);
-    assert_eq!(places[5], places[7]);
-    assert_ne!(places[4], places[5]);
-    assert_eq!(job.planned.planning().height, Bytes::new(10_700 * UNIT));
-}
-
-#[test]
-fn what_is_gone_before_its_successor_has_one_place() {
-    for (free_at, height) in [(0, 5700), (1, 5700 + 512)] {
-        let mut job = Program::new();
-        let mut kept: Option<Handle> = None;
-        for round in 0..6 {
-            if free_at == 0
-                && let Some(old) = kept.take()
-            {
-                job.free(old);
-            }
-            job.begin(None);
-            let first = job.alloc(512);
-            if let Some(old) = kept.take() {
-                job.free(old);
-            }
-            let block = job.alloc(700);
-            job.free(first);
-            job.free(block);
-            kept = Some(job.alloc(5000));
-            let third = job.alloc(700);
-            job.free(third);
-            job.end();
-            // What outlives the first iteration is known to be freed when the second has ended.
-            assert_eq!(job.planned(), if round < 2 { 0 } else { 4 }, "{free_at} {round}");
-        }
-        let planned = job.planned.planning().height;
-        assert!(planned <= Bytes::new((height + 700) * UNIT), "{free_at}: {planned:?}");
-    }
-}
-
-#[test]
 fn a_block_that_others_still_use_keeps_its_place() {
     let mut job = Program::new();
     for _ in 0..3 {
@@ -327,6 +261,7 @@ fn blocks_that_lie_elsewhere_do_not_count() {
 
 mod beside;
 mod gaps;
+mod outliving;
 mod program;
 mod random;
 mod steps;

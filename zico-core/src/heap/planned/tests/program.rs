@@ -97,18 +97,27 @@ impl Program {
                 Placed::Beyond => {
                     let number = self.planned.next_number();
                     self.planned.placed_beyond();
-                    let start = BEYOND + self.serial * (1 << 30);
-                    self.beyond.insert(self.serial, (start, size, number));
-                    return Some((0, start, true));
+                    return Some((0, self.keep(size, number), true));
                 }
                 Placed::Elsewhere => {}
             }
         }
         let named = (self.serial, self.history.next());
+        if self.planned.is_out_of_place(&self.history, size) {
+            self.history.made(named.1, size, UNIT);
+            return Some((0, self.keep(size, named.1), false));
+        }
         let parts = (&mut self.history, &mut self.arena);
         let (slot, start) = self.planned.place_elsewhere(parts, size, UNIT, named)?;
         self.history.made(named.1, size, UNIT);
         Some((slot, start, false))
+    }
+
+    /// The next block goes to what persists. Where it begins.
+    fn keep(&mut self, size: u64, number: OptionalU32) -> u64 {
+        let start = BEYOND + self.serial * (1 << 30);
+        self.beyond.insert(self.serial, (start, size, number));
+        start
     }
 
     pub(super) fn alloc(&mut self, units: u64) -> Handle {
@@ -168,7 +177,7 @@ impl Program {
         assert!(touched.is_subset(&self.backed), "what has blocks stays backed");
         let mut empty = self.backed.difference(&touched);
         let is_kept = |&page: &u64| self.planned.in_slots() && self.planned.pages.is_spare(page);
-        assert!(empty.all(is_kept) || self.planned.follows, "what is empty goes back, or is kept");
+        assert!(empty.all(is_kept) || self.planned() > 0, "what is empty goes back, or is kept");
     }
 
     /// Runs an iteration. Returns what is still live in the end.
