@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         operations: graph.operations().len(),
         storages: graph.storages().len(),
         peak_bytes: graph.peak(),
+        working_set_bytes: graph.working_set(),
         seconds: seconds(graph.nanos()),
         rows: Vec::new(),
     };

@@ -33,6 +33,8 @@ pub(crate) struct ReliefSummary {
     pub(crate) storages: usize,
     /// As the program was recorded.
     pub(crate) peak_bytes: u64,
+    /// No plan fits in less.
+    pub(crate) working_set_bytes: u64,
     /// Each operation once.
     pub(crate) seconds: f64,
     pub(crate) rows: Vec<ReliefRow>,
@@ -73,6 +75,14 @@ impl ReliefSummary {
         }
         writeln!(out, "{rows}")?;
         writeln!(out, "{LEGEND}")?;
+        if self.rows.iter().any(|row| row.budget_bytes < self.working_set_bytes) {
+            let least = Bytes::new(self.working_set_bytes);
+            writeln!(
+                out,
+                "No plan fits in less than {least}: an operation needs all that it reads and writes \
+                 at once, beside what is always there."
+            )?;
+        }
         Ok(())
     }
 }

@@ -62,9 +62,18 @@ fn what_does_not_fit_is_said_to() {
     let path = chain("short.json");
     let found = json(&["relief", &path, "--budget", "200", "--json", "--strategy", "zico"], 1);
     assert!(found["rows"][0]["lower_bound_seconds"].is_null(), "no plan fits: {found}");
+    let least = found["working_set_bytes"].as_u64().unwrap();
+    assert!(least > 200);
     let output = zico(&["relief", &path, "--budget", "200", "--strategy", "zico,dtr"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output).matches("does not fit").count(), 2);
+    let said = format!("No plan fits in less than {least} B:");
+    assert!(stdout(&output).contains(&said), "{}", stdout(&output));
+    // It is the least indeed.
+    let all = ["relief", &path, "--strategy", "zico", "--budget"];
+    let output = zico(&[&all[..], &[&least.to_string()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("No plan fits"));
 }
 
 #[test]
