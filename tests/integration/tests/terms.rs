@@ -9,7 +9,7 @@ use zico_core::{
     Request, Ticks,
 };
 use zico_mock::policy::{AlwaysStart, Exclusive, Lanes, Order};
-use zico_mock::{MockConfig, MockDevice, Utilisation};
+use zico_mock::{MockBroker, MockConfig, MockDevice, Utilisation};
 use zico_tests::waves::{REGION, Waves, regions, run_all};
 
 fn pool(budget: u64, policy: impl Policy + 'static) -> (MockDevice, Pool<MockDevice>) {
@@ -42,6 +42,27 @@ fn a_floor_is_there_for_its_job_alone() {
     pool.poll().unwrap();
     other.alloc(of(4)).unwrap();
     other.free(six).unwrap();
+}
+
+/// A broker that comes in the place of another one lets in who had a floor, though somebody is there
+/// by then who would never fit beside that.
+#[test]
+fn a_floor_is_there_at_the_next_broker_too() {
+    let device = MockDevice::new(MockConfig::new(regions(10)).budget(regions(10))).unwrap();
+    let config = || PoolConfig::new(regions(10)).region_size(REGION);
+    let broker = MockBroker::new(device.clone(), config()).unwrap();
+    let (one, another) = (broker.connect().unwrap(), broker.connect().unwrap());
+    let reserved = one.pool().join(job().floor(regions(4)), device.add_stream()).unwrap();
+    let large = job().declare(regions(8));
+    let large = another.pool().join(large, device.add_stream()).unwrap();
+    let never_fits = || assert!(matches!(large.begin(None), Err(BeginError::NeverFits { .. })));
+    never_fits();
+    broker.restart(config()).unwrap();
+    assert!(another.reconnect() && one.reconnect());
+    never_fits();
+    let kept = reserved.alloc(Request::new(regions(4), Lifetime::Persistent)).unwrap();
+    reserved.free(kept).unwrap();
+    assert_eq!((device.violations(), broker.violations()), (Vec::new(), Vec::new()));
 }
 
 /// What the others have given up and the device has yet to pass must not eat into a floor.

@@ -70,7 +70,7 @@ impl Rests {
     pub(super) fn note(&mut self, end: Footprint) {
         self.ends[self.next] = Some(end);
         self.next = (self.next + 1) % RECENT;
-        self.most = Most::of(self.ends.into_iter().flatten());
+        self.most = Most::of(self.ends.iter().flatten().copied());
     }
 
     /// An iteration begins with this.

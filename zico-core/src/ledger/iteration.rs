@@ -230,8 +230,7 @@ impl Ledger {
                 cap: bytes(account.cap()),
             });
         }
-        let all = self.accounts.values().map(Account::kept_from_others);
-        let others = all.fold(0, u32::saturating_add).saturating_sub(account.kept_from_others());
+        let others = self.others(job).map(Account::kept_from_others).fold(0, u32::saturating_add);
         let fits = peak.saturating_add(others) <= self.target;
         if fits || varies {
             return Ok(());

@@ -260,12 +260,15 @@ impl Profile {
     /// demand, by share of the operations made; lengths are this one's.
     #[must_use]
     pub fn envelope(&self, older: &Self) -> Self {
-        let own = self.steps.iter().map(|step| (step.progress, step));
+        let mut own = self.steps.iter().map(|step| (step.progress, step)).peekable();
         let rescaled = |step: &Step| rescale(step.progress, older, self);
-        let olds = older.steps.iter().map(|step| (rescaled(step), step));
-        let mut points: Vec<(Progress, &Step)> = own.chain(olds).collect();
-        points.sort_unstable_by_key(|&(progress, _)| progress);
-        let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+        let mut olds = older.steps.iter().map(|step| (rescaled(step), step)).peekable();
+        let mut steps: Vec<Step> = Vec::with_capacity(own.len() + olds.len());
+        // Both in order.
+        let points = core::iter::from_fn(|| {
+            let is_own = |old: &(Progress, _)| own.peek().is_some_and(|own| own.0 <= old.0);
+            if olds.peek().is_none_or(is_own) { own.next() } else { olds.next() }
+        });
         for (progress, begins) in points {
             if steps.last().is_none_or(|step| step.progress != progress) {
                 let mut step = Step { progress, at: self.position(progress), ..Step::default() };
@@ -344,24 +347,18 @@ fn coarsened(mut steps: Vec<Step>) -> Vec<Step> {
     let spread = |a: Regions, b: Regions| a.value().abs_diff(b.value());
     let mut tolerance = 0;
     loop {
-        let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
-        // The step as it was when the last of `joined` began.
-        let mut first = Step::default();
-        for step in steps {
-            match joined.last_mut() {
-                Some(last)
-                    if spread(first.demand, step.demand) <= tolerance
-                        && spread(first.leased, step.leased) <= tolerance =>
-                {
-                    last.raise(&step);
-                }
-                _ => {
-                    joined.push(step);
-                    first = step;
-                }
+        // As it was before others were joined to it.
+        let mut first = steps.first().copied().unwrap_or_default();
+        steps.dedup_by(|step, last| {
+            let is_near = spread(first.demand, step.demand) <= tolerance
+                && spread(first.leased, step.leased) <= tolerance;
+            if is_near {
+                last.raise(step);
+            } else {
+                first = *step;
             }
-        }
-        steps = joined;
+            is_near
+        });
         if steps.len() <= PROFILE_STEPS {
             return steps;
         }
