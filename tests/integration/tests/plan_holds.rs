@@ -197,9 +197,9 @@ fn plans_never_make_a_job_hold_more() {
     println!("{with} regions with plans, {without} without; as planned: {exact}; {apart:?}");
 }
 
-/// D70: whatever it says of them, a job of which blocks outlive its iterations follows its plan from
-/// the fourth on, and comes to hold no more than it does without plans and once what it leaves: when
-/// the first one is as planned, what the one before has left lies elsewhere still.
+/// D70: whatever it says of them, a job of which blocks outlive its iterations follows its plan
+/// from the fourth on, and comes to hold no more than it does without plans and once what it
+/// leaves: when the first one is as planned, what the one before has left lies elsewhere still.
 #[test]
 fn a_job_of_which_blocks_outlive_its_iterations_follows_its_plan() {
     let kinds = [(4, 1), (10, 1), (30, 1), (100, 1), (100, 3), (100, 10), (100, 30)];

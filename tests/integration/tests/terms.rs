@@ -44,8 +44,8 @@ fn a_floor_is_there_for_its_job_alone() {
     other.free(six).unwrap();
 }
 
-/// A broker that comes in the place of another one lets in who had a floor, though somebody is there
-/// by then who would never fit beside that.
+/// A broker that comes in the place of another one lets in who had a floor, though somebody is
+/// there by then who would never fit beside that.
 #[test]
 fn a_floor_is_there_at_the_next_broker_too() {
     let device = MockDevice::new(MockConfig::new(regions(10)).budget(regions(10))).unwrap();

@@ -2,8 +2,8 @@
 //! lifetime.
 //!
 //! The one place in which the two ways to place a block meet. A block's [`Home`] says in which zone
-//! it lies. While a plan lays out the zone of the iteration, what lies there is asked of [`Planned`].
-//! All other zones are plain arenas.
+//! it lies. While a plan lays out the zone of the iteration, what lies there is asked of
+//! [`Planned`]. All other zones are plain arenas.
 
 use alloc::vec::Vec;
 use core::ops::Range;

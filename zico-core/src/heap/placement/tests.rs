@@ -76,8 +76,8 @@ fn what_was_decided_before_the_iteration_ends_its_plan() {
     }
 }
 
-/// D70: the job says of a block that it lives within the iteration, and frees it in the next one. It
-/// lies in the way of the plan, and goes to what persists once, so that the next one does not.
+/// D70: the job says of a block that it lives within the iteration, and frees it in the next one.
+/// It lies in the way of the plan, and goes to what persists once, so that the next one does not.
 #[test]
 fn what_outlives_its_iteration_persists_where_it_keeps_the_plan_away() {
     let mut job = Job::new(true);

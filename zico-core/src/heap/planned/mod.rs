@@ -29,8 +29,8 @@
 //! gone by the time it is made. Those slots are nobody else's, so an iteration that begins with
 //! nothing but such blocks in the arena, each in a slot of its own, may be as planned. In an
 //! iteration that is not as planned such a block goes where blocks go that persist, whatever the
-//! job says of it, and is in no plan's way. So does one that outlives the next iteration as well: it
-//! has no slot.
+//! job says of it, and is in no plan's way. So does one that outlives the next iteration as well:
+//! it has no slot.
 //!
 //! Other blocks that earlier iterations have left stay in the arena, where they lie beside the
 //! slots, and not in any page of theirs. Where some are in the way, the slots move to addresses at
