@@ -22,7 +22,7 @@ impl Planned {
     /// plan it follows.
     pub(crate) fn begin(&mut self, told: Option<u64>) {
         (self.cursor, self.told) = (0, told);
-        (self.follows, self.exact) = (false, false);
+        (self.is_of_kind, self.exact) = (false, false);
         self.open = self.plans.iter().any(|plan| plan.layout.kind.may_follow(told));
     }
 
@@ -53,7 +53,7 @@ impl Planned {
             self.layout = Some(next);
             self.lay_out(base);
         }
-        self.follows = true;
+        self.is_of_kind = true;
         self.enter_slots_or_move(history, arena);
         self.exact = self.in_slots();
     }
@@ -150,12 +150,12 @@ impl Planned {
         self.exact && entry.is_some_and(|entry| is_next(entry) && self.is_on_time(entry.ends))
     }
 
-    /// Whether the next allocation, which is not placed as planned, has slots of its own in the plan
-    /// with which the iteration began, if it is of this size.
+    /// Whether the next allocation, which is not placed as planned, has slots of its own in the
+    /// plan with which the iteration began, if it is of this size.
     #[inline]
     pub(crate) fn is_out_of_place(&self, history: &History, size: u64) -> bool {
-        let entry = |layout: &Arc<Layout>| layout.entries.get(history.so_far().len()).copied();
-        let entry = self.layout.as_ref().filter(|_| self.follows).and_then(entry);
+        let layout = self.layout.as_ref().filter(|_| self.is_of_kind);
+        let entry = layout.and_then(|layout| layout.entries.get(history.so_far().len()));
         entry.is_some_and(|entry| entry.size == size && entry.is_alone())
     }
 

@@ -123,8 +123,8 @@ pub(super) struct Planned {
     /// The slots have the blocks of the iteration's zone, and the arena what lies beside them, if
     /// anything. Else the arena has all.
     in_slots: bool,
-    /// The iteration under way has begun as one that is of its kind.
-    follows: bool,
+    /// The iteration under way has begun as one of its kind.
+    is_of_kind: bool,
     /// An iteration is under way in which nothing has been allocated yet that a plan may know of.
     open: bool,
     /// The iteration under way is of its kind, all of it so far was as foreseen, and nothing has
@@ -154,7 +154,7 @@ impl Planned {
             base: 0,
             slots: Vec::new(),
             in_slots: false,
-            follows: false,
+            is_of_kind: false,
             open: false,
             exact: false,
             cursor: 0,
@@ -334,7 +334,7 @@ impl Planned {
             plan.next = Some(kind);
         }
         if self.exact && self.cursor == all {
-            (self.exact, self.follows) = (false, false);
+            (self.exact, self.is_of_kind) = (false, false);
             let as_planned = history.end_as_planned();
             if let Some(plan) = self.plans.iter_mut().next() {
                 plan.doubts = if as_planned { 0 } else { plan.doubts + 1 };
@@ -342,7 +342,7 @@ impl Planned {
             return None;
         }
         self.interrupt(history, arena);
-        self.follows = false;
+        self.is_of_kind = false;
         let mut task = PlanTask::of(history, &self.plans, &mut self.seen, kind);
         if let Some(task) = &mut task {
             task.note_beside(history, arena, self.pages.bytes());
