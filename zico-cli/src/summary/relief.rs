@@ -76,11 +76,13 @@ impl ReliefSummary {
         writeln!(out, "{rows}")?;
         writeln!(out, "{LEGEND}")?;
         if self.rows.iter().any(|row| row.budget_bytes < self.working_set_bytes) {
+            // In full as well: the least is to be asked for, and is rounded otherwise.
             let least = Bytes::new(self.working_set_bytes);
             writeln!(
                 out,
-                "No plan fits in less than {least}: an operation needs all that it reads and writes \
-                 at once, beside what is always there."
+                "No plan fits in less than {} B ({least}): an operation needs all that it reads and \
+                 writes at once, beside what is always there.",
+                self.working_set_bytes
             )?;
         }
         Ok(())

@@ -67,7 +67,7 @@ fn what_does_not_fit_is_said_to() {
     let output = zico(&["relief", &path, "--budget", "200", "--strategy", "zico,dtr"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output).matches("does not fit").count(), 2);
-    let said = format!("No plan fits in less than {least} B:");
+    let said = format!("No plan fits in less than {least} B (");
     assert!(stdout(&output).contains(&said), "{}", stdout(&output));
     // It is the least indeed.
     let all = ["relief", &path, "--strategy", "zico", "--budget"];
