@@ -98,8 +98,7 @@ fn within(instructions: u64) -> LibraryBenchmarkConfig {
 #[bench::last_in_first_out(args = (keeping(&speed::last_in_first_out(500))), config = within(299_948))]
 #[bench::random(args = (keeping(&speed::random(1_000, 50_000))), config = within(819_463))]
 #[bench::leases(args = (leasing()), config = within(4_306_170))]
-// 577 of an iteration's 5,889 are what can go to the host or has a pace, turns, and what is known
-// of what iterations hold in all.
+// 5,538 before turns, interruptions, and what is known of what iterations hold in all.
 #[bench::iterations(args = (idling()), config = within(5_889_206))]
 #[bench::planned(args = (planned("resnet50")), config = within(717_144))]
 #[bench::resnet50(args = (repeating("resnet50")), config = within(2_384_690))]

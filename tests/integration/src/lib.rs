@@ -20,6 +20,12 @@ pub fn cases(usual: u32) -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
+/// Whether the long checks are to be run: `ZICO_LONG`, if set.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("ZICO_LONG").is_some()
+}
+
 /// The pages of the book whose code is compiled and run.
 #[cfg(doctest)]
 mod pages {

@@ -65,7 +65,7 @@ fn recorded_jobs_in_processes_of_their_own_do_as_well_as_in_one() {
         ["resnet50", "bert-base", "gcn", "resnet110-cifar", "dlrm", "gnmt", "whisper-tiny", "unet"];
     let (pair, more): (&[u64], &[u64]) = (&[12], &[12, 20, 28]);
     // All of them in `.ci/long`.
-    let some = if std::env::var_os("ZICO_LONG").is_some() { 2 } else { 1 };
+    let some = if zico_tests::is_long() { 2 } else { 1 };
     let sets = [
         (&["resnet50", "gnmt"][..], &[0.5, 0.1][..], pair),
         (&["dlrm", "bert-base"], &[1.0, 0.25], pair),

@@ -119,8 +119,10 @@ impl Run {
             }
             self.pool.poll().expect("nothing fails");
             let bytes = Bytes::new(life.size);
-            let told = self.tells.then(|| Request::new(bytes, Lifetime::Iteration));
-            let request = told.unwrap_or_else(|| Request::learned(bytes));
+            let request = match self.tells {
+                true => Request::new(bytes, Lifetime::Iteration),
+                false => Request::learned(bytes),
+            };
             let block = self.job.alloc(request).expect("there is room");
             live.push((life.until, block));
             most = most.max(self.job.held().total().value() / REGION);

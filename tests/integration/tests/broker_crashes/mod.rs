@@ -313,7 +313,7 @@ fn simulate(seed: u64) -> (u64, u32, u64, bool) {
 #[test]
 fn processes_that_die_at_any_step_harm_nobody() {
     let (mut restarts, mut died, mut iterations, mut turns) = (0, 0, 0, 0);
-    let seeds = if std::env::var_os("ZICO_LONG").is_some() { 200_000 } else { 3000 };
+    let seeds = if zico_tests::is_long() { 200_000 } else { 3000 };
     // With 12671 jobs are expected to keep more than the budget in all, and it is raised. With 79042
     // a page drains whose region is in use elsewhere, and the broker dies; with 133475 it dies, and
     // iterations run beside what is reserved for others.

@@ -19,7 +19,7 @@ fn goes_on_without_a_broker(name: &str, budget: u64, options: &[&str]) {
     let mut broker = Broker::new(name, budget);
     let trainers: Vec<Trainer> =
         ["a", "b", "c"].into_iter().map(|name| broker.train(name, 150, options)).collect();
-    let kills = if is_long() { 100 } else { 10 };
+    let kills = if zico_tests::is_long() { 100 } else { 10 };
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(fastrand::u64(10..60)));
         broker.process.kill().unwrap();

@@ -34,7 +34,7 @@ fn a_process_that_dies_at_any_message_harms_nobody() {
 
 /// Each message in a long run, every few of them otherwise.
 fn step() -> usize {
-    if is_long() { 1 } else { 5 }
+    if zico_tests::is_long() { 1 } else { 5 }
 }
 
 /// Three train at any time. One of them is killed, again and again; the others never see a wrong
@@ -53,7 +53,7 @@ fn processes_that_are_killed_at_random_harm_nobody() {
     let before = settled(descriptors, 0, Duration::from_millis(300));
     let start = || broker.train("trains", 1_000_000, &[]);
     let mut trainers: Vec<Trainer> = (0..3).map(|_| start()).collect();
-    let kills = if is_long() { 1000 } else { 60 };
+    let kills = if zico_tests::is_long() { 1000 } else { 60 };
     for _ in 0..kills {
         std::thread::sleep(Duration::from_micros(fastrand::u64(..30_000)));
         let killed = fastrand::usize(..trainers.len());

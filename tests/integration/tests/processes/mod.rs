@@ -196,7 +196,3 @@ impl Drop for Trainer {
         let _ = self.child.wait();
     }
 }
-
-fn is_long() -> bool {
-    std::env::var_os("ZICO_LONG").is_some()
-}

@@ -34,7 +34,7 @@ fn processes_share_a_budget_that_the_kernel_sees_kept() {
 /// Jobs join, leave and die at random, many at a time: what the broker takes itself does not grow.
 #[test]
 fn jobs_that_come_and_go_leave_nothing_with_the_broker() {
-    let (jobs, time) = if is_long() { (24, 30 * 60) } else { (8, 4) };
+    let (jobs, time) = if zico_tests::is_long() { (24, 30 * 60) } else { (8, 4) };
     let broker = Broker::new("storm", PEAK + jobs * KEPT + 24);
     // The first ones make what stays: the memory of all regions, and room in the broker's tables.
     storm(&broker, jobs, Duration::from_secs(2));
