@@ -110,3 +110,57 @@ fn nothing_that_stays_hides_behind_what_iterations_begin_with() {
     }
     world.end();
 }
+
+/// D71: within a call that lowers the budget a job begins to go to the host, and while its copies are
+/// made another one leases memory that stays.
+#[test]
+fn what_stays_leaves_room_for_one_that_has_just_begun_to_go() {
+    let mut world = World::new(HandOver::Fenced, false, 6);
+    let persistent = Some(Lifetime::Persistent);
+    let alloc = |job, kib, align, lifetime| Call::Alloc { job, kib, align, lifetime };
+    let during = |skip, before, call| Call::During { skip, before, call: Box::new(call) };
+    let calls = [
+        Call::BeginOrEnd(4),
+        Call::SuspendOrResume(0),
+        Call::Routine { job: 2, steps: 1 },
+        alloc(4, 11, 9, persistent),
+        alloc(4, 2561, 9, None),
+        Call::BeginOrEnd(0),
+        alloc(4, 0, 19, None),
+        Call::JoinOrLeave(3),
+        alloc(1, 0, 9, None),
+        alloc(4, 11263, 11, None),
+        Call::Free { job: 1, which: 0 },
+        Call::Routine { job: 0, steps: 1 },
+        Call::JoinOrLeave(3),
+        Call::BeginOrEnd(0),
+        Call::BeginOrEnd(0),
+        Call::Mute { job: 1, side: false },
+        alloc(4, 0, 9, None),
+        Call::BeginOrEnd(0),
+        Call::SuspendOrResume(0),
+        Call::BeginOrEnd(0),
+        Call::BeginOrEnd(0),
+        Call::JoinOrLeave(3),
+        Call::JoinOrLeave(0),
+        Call::JoinOrLeave(3),
+        Call::Free { job: 4, which: 5740458924269347546 },
+        Call::JoinOrLeave(3),
+        Call::JoinOrLeave(3),
+        Call::BeginOrEnd(4),
+        Call::BeginOrEnd(0),
+        Call::JoinOrLeave(3),
+        Call::BeginOrEnd(0),
+        Call::BeginOrEnd(0),
+        during(5, false, alloc(2, 0, 9, None)),
+        alloc(1, 8193, 9, persistent),
+        during(1, true, Call::SuspendOrResume(4)),
+        alloc(4, 2045, 12, None),
+        Call::SetBudget { mib: 28 },
+    ];
+    for call in &calls {
+        world.call(call);
+        world.check();
+    }
+    world.end();
+}

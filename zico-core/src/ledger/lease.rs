@@ -91,7 +91,8 @@ impl Ledger {
         {
             return Err(denied);
         }
-        if (self.away > 0 || self.has_turns)
+        if want.zone == Zone::Persistent
+            && self.has_tickets()
             && let Some(denied) = self.breaks_ticket(job, want)
         {
             let passes = self.is_another_interrupted(job);

@@ -13,7 +13,7 @@ impl Ledger {
             return true;
         }
         let stays = self.stays_but(None).saturating_add(self.largest_turn(None));
-        if (self.away > 0 || self.has_turns) && stays.saturating_add(floor) > self.target {
+        if self.has_tickets() && stays.saturating_add(floor) > self.target {
             return false;
         }
         let kept = self.kept().saturating_add(floor);

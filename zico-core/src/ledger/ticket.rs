@@ -283,13 +283,17 @@ impl Ledger {
         self.away = self.away.saturating_sub(away.regions());
     }
 
-    /// Why what is asked for can never be had while jobs are on the host: it stays, and one of them
+    /// Whether a job has a right to come back, or comes to have one in its turn: of one that has just
+    /// begun to go all is on the device still.
+    pub(super) fn has_tickets(&self) -> bool {
+        let goes = |account: &Account| account.away.is_going_out();
+        self.away > 0 || self.has_turns || self.accounts.values().any(goes)
+    }
+
+    /// Why what is asked for, which persists, can never be had while jobs are on the host: one of them
     /// could not come back. What the job's iterations begin with does not count: it can be freed,
     /// and what stays is no less for it.
     pub(super) fn breaks_ticket(&self, job: JobKey, want: &Want) -> Option<Denied> {
-        if want.zone != Zone::Persistent {
-            return None;
-        }
         let own = self.accounts.get(&job)?;
         let before = own.comes_to_persist(Growth::default());
         let after = own.comes_to_persist(want.growth());

@@ -238,6 +238,25 @@ fn nothing_drains_before_the_copies_and_all_stays_if_they_fail() {
     assert_eq!((books.state(), books.activity(one)), ((0, 6, 0), Activity::Idle));
 }
 
+/// D71.
+#[test]
+fn a_ticket_holds_from_when_a_job_begins_to_go() {
+    let mut books = Books::new(8);
+    let floor = JobConfig::new("a").floor(Bytes::mib(2));
+    let (_, one, two) = (books.try_join(floor).unwrap(), books.join("b"), books.join("c"));
+    books.lease(one, Zone::Persistent, &[0, 1, 2]);
+    // Its iteration may take whatever there is, so that the lower budget does not hold at once.
+    books.start(two);
+    books.ledger.set_target(Bytes::mib(5), Bytes::mib(8)).unwrap();
+    books.set_off(one);
+    for told in [Told::ByTheJob, Told::Learned, Told::Guessed { wave: false }] {
+        let asked = books.ask_told(two, Zone::Persistent, &[0], told, false);
+        assert!(matches!(asked, Err(Denied::Never(_))), "{told:?}");
+    }
+    assert!(books.try_join(JobConfig::new("d").floor(PAGE)).is_none());
+    books.lease(two, Zone::Iteration, &[0]);
+}
+
 #[test]
 fn what_has_been_copied_is_free_while_the_rest_is_copied() {
     let mut books = Books::new(6);
