@@ -111,8 +111,8 @@ fn nothing_that_stays_hides_behind_what_iterations_begin_with() {
     world.end();
 }
 
-/// D71: within a call that lowers the budget a job begins to go to the host, and while its copies are
-/// made another one leases memory that stays.
+/// D71: within a call that lowers the budget a job begins to go to the host, and while its copies
+/// are made another one leases memory that stays.
 #[test]
 fn what_stays_leaves_room_for_one_that_has_just_begun_to_go() {
     let mut world = World::new(HandOver::Fenced, false, 6);

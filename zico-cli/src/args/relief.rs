@@ -36,6 +36,11 @@ pub struct Relief {
     #[arg(short, long, value_delimiter = ',', value_parser = strategy, value_name = "STRATEGY,...")]
     pub strategy: Vec<Strategy>,
 
+    /// Parameters, the optimizer's state and what else is there before the iteration stay on the
+    /// device: no plan moves them to the host
+    #[arg(long)]
+    pub resident: bool,
+
     /// How many steps our own planners may work beyond their first plans; a step takes a nanosecond
     /// or a few
     #[arg(short, long, default_value_t = 1 << 27, value_name = "N")]

@@ -17,6 +17,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let options = relief::Options { unit: args.time_unit.nanos(), times: args.times.clone() };
     let file = Output::of(args.report.as_deref(), args.force, [&args.trace])?;
     let relief::Input { graph, name, names, notes } = relief::open(&args.trace, &options)?;
+    let graph = if args.resident { graph.with_resident_state() } else { graph };
     for note in notes.into_iter().filter(|_| !args.json) {
         // Standard error may be closed.
         let _ = writeln!(crate::terminal::stderr(), "zico: {}", crate::terminal::line(&note));
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         storages: graph.storages().len(),
         peak_bytes: graph.peak(),
         working_set_bytes: graph.working_set(),
+        resident_set_bytes: graph.resident_set(),
         seconds: seconds(graph.nanos()),
         rows: Vec::new(),
     };

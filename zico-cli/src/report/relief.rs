@@ -110,6 +110,11 @@ impl Drawn<'_> {
     fn memory(&self) -> Vec<(u64, u64)> {
         let mut there: Vec<bool> =
             self.graph.storages().iter().map(|one| one.initial && one.alias.is_none()).collect();
+        for step in self.steps {
+            if let Step::Hosted(storage) = *step {
+                there[storage as usize] = false;
+            }
+        }
         let known = self.graph.storages().iter().zip(&there);
         let first: u64 = known.filter(|(_, there)| **there).map(|(one, _)| one.bytes).sum();
         let mut changes: Vec<(u64, i128)> = Vec::new();
@@ -118,6 +123,7 @@ impl Drawn<'_> {
                 changes.push((at, if comes { i128::from(bytes) } else { -i128::from(bytes) }));
             };
             match *step {
+                Step::Hosted(_) => {}
                 Step::Run(operation) => {
                     for &storage in &self.graph.operations()[operation as usize].writes {
                         if !std::mem::replace(&mut there[storage as usize], true) {
@@ -172,6 +178,8 @@ impl Drawn<'_> {
     fn moves(&self, x: &Axis) -> ([Vec<Bar>; 4], Vec<Left>) {
         let mut bars: [Vec<Bar>; 4] = Default::default();
         let mut away: Vec<Option<(u64, &'static str)>> = vec![None; self.graph.storages().len()];
+        // The host has it in its last version.
+        let mut hosted = vec![false; away.len()];
         let mut ran = vec![false; self.graph.operations().len()];
         let mut left = Vec::new();
         for (step, span) in self.steps.iter().zip(&self.outcome.spans) {
@@ -205,11 +213,21 @@ impl Drawn<'_> {
                     if std::mem::replace(&mut ran[operation as usize], true) {
                         bar(0, format!("{} runs again", self.operation(operation)));
                     }
-                    let writes = &self.graph.operations()[operation as usize].writes;
-                    writes.iter().for_each(|&storage| back(storage));
+                    for &storage in &self.graph.operations()[operation as usize].writes {
+                        hosted[storage as usize] = false;
+                        back(storage);
+                    }
                 }
-                Step::Drop(storage) => away[storage as usize] = Some((span.end, "run again")),
+                Step::Hosted(storage) => {
+                    hosted[storage as usize] = true;
+                    away[storage as usize] = Some((0, "host"));
+                }
+                Step::Drop(storage) => {
+                    let way = if hosted[storage as usize] { "host" } else { "run again" };
+                    away[storage as usize] = Some((span.end, way));
+                }
                 Step::Out(storage) => {
+                    hosted[storage as usize] = true;
                     bar(1, said(storage));
                     away[storage as usize] = Some((span.end, "host"));
                 }

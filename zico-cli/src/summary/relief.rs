@@ -35,6 +35,9 @@ pub(crate) struct ReliefSummary {
     pub(crate) peak_bytes: u64,
     /// No plan fits in less.
     pub(crate) working_set_bytes: u64,
+    /// No plan fits in less that leaves all on the device that is there before the iteration and
+    /// after it.
+    pub(crate) resident_set_bytes: u64,
     /// Each operation once.
     pub(crate) seconds: f64,
     pub(crate) rows: Vec<ReliefRow>,
@@ -81,8 +84,19 @@ impl ReliefSummary {
             writeln!(
                 out,
                 "No plan fits in less than {} B ({least}): an operation needs all that it reads and \
-                 writes at once, beside what is always there.",
+                 writes at once.",
                 self.working_set_bytes
+            )?;
+        }
+        let moves = self.working_set_bytes < self.resident_set_bytes;
+        if moves && self.rows.iter().any(|row| row.budget_bytes < self.resident_set_bytes) {
+            let resident = Bytes::new(self.resident_set_bytes);
+            writeln!(
+                out,
+                "Below {} B ({resident}) parameters and what else is there before and after the \
+                 iteration have to be on the host for a part of it: the strategies zico and \
+                 zico-lossy do that.",
+                self.resident_set_bytes
             )?;
         }
         Ok(())

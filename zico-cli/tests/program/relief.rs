@@ -77,6 +77,26 @@ fn what_does_not_fit_is_said_to() {
 }
 
 #[test]
+fn what_persists_goes_to_the_host_where_it_does_not_fit() {
+    let path = "gcn";
+    let found = json(&["relief", path, "--budget", "p=0.45", "--json", "--strategy", "zico"], 0);
+    let bytes = |key: &str| found[key].as_u64().unwrap();
+    let budget = found["rows"][0]["budget_bytes"].as_u64().unwrap();
+    assert!(bytes("working_set_bytes") < bytes("resident_set_bytes"), "{found}");
+    assert!(budget < bytes("peak_bytes") && found["rows"][0]["checked"] == true);
+    let below = (bytes("resident_set_bytes") - 1).to_string();
+    let args = ["relief", path, "--budget", &below, "--strategy", "zico,capuchin"];
+    let output = zico(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert_eq!(stdout(&output).matches("does not fit").count(), 1);
+    let said = format!("Below {} B (", bytes("resident_set_bytes"));
+    assert!(stdout(&output).contains(&said), "{}", stdout(&output));
+    let output = zico(&[&args[..], &["--resident"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert_eq!(stdout(&output).matches("does not fit").count(), 2);
+}
+
+#[test]
 fn units_of_time() {
     let path = chain("units.json");
     let args = ["relief", &path, "--budget", "p=1", "--json", "--strategy", "liveness"];

@@ -113,8 +113,14 @@ fn stays(graph: &Graph, steps: &[Step], outcome: &Outcome) -> Vec<Residency> {
         });
         all.push(Residency { storage, from, to: None, bytes, offset: 0 });
     };
+    let mut hosted = alloc::vec![false; graph.storages().len()];
+    for step in steps {
+        if let Step::Hosted(storage) = *step {
+            hosted[storage as usize] = true;
+        }
+    }
     for (storage, known) in (0_u32..).zip(graph.storages()) {
-        if known.initial && known.alias.is_none() {
+        if known.initial && known.alias.is_none() && !hosted[storage as usize] {
             begin(&mut all, storage, known.bytes, None);
         }
     }
@@ -140,6 +146,7 @@ fn stays(graph: &Graph, steps: &[Step], outcome: &Outcome) -> Vec<Residency> {
                 let bytes = graph.storages()[storage as usize].encoding.map_or(0, |one| one.bytes);
                 begin(&mut all, storage, bytes, Some(at));
             }
+            Step::Hosted(_) => {}
             Step::Drop(storage) | Step::Out(storage) => ended.push((at, storage)),
         }
     }

@@ -105,6 +105,12 @@ pub enum Fault {
         /// The operation.
         operation: u32,
     },
+    /// A storage is said to be on the host before the iteration that does not persist, or after
+    /// other steps; or it is not on the host alone after the iteration.
+    NotHosted {
+        /// The storage.
+        storage: u32,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -122,6 +128,9 @@ impl fmt::Display for Refusal {
             Fault::OverBudget { bytes } => write!(f, "{bytes} bytes would be in use"),
             Fault::Untimely => write!(f, "it takes place at a time at which it cannot"),
             Fault::Missing { operation } => write!(f, "operation {operation} never runs"),
+            Fault::NotHosted { storage } => {
+                write!(f, "storage {storage} is not on the host before and after the iteration")
+            }
         }
     }
 }

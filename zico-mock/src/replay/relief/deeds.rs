@@ -142,8 +142,9 @@ impl<'o> Made<'o> {
                     self.arriving[storage as usize] = true;
                     self.deeds.push(Deed::In(storage));
                 }
-                // Nothing that is recorded in a trace has an encoding: the simulator refuses these.
-                Planned::Encode(_) | Planned::Decode(_) => {}
+                // What persists stays, and nothing that is recorded in a trace has an encoding: the
+                // simulator refuses these.
+                Planned::Hosted(_) | Planned::Encode(_) | Planned::Decode(_) => {}
             }
         }
         self.end();

@@ -265,7 +265,8 @@ impl Recorded {
             ..operation.clone()
         });
         let scaled = Graph::new(graph.storages().to_vec(), scaled.collect());
-        let graph = scaled.map_err(|source| failed(source.into()))?;
+        // Its blocks are the pool's, and the pool has what persists in regions of its own.
+        let graph = scaled.map_err(|source| failed(source.into()))?.with_resident_state();
         let graph = graph.with_kinds(names.iter().map(|name| Kind::of(name)).collect());
         let graph = match backward {
             Some(first) => graph.with_backward(first),

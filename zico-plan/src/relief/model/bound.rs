@@ -13,14 +13,17 @@ const LOOKS: usize = 48;
 /// When an operation runs for the first time, what it needs has been made and what needs it has not
 /// run yet. So each storage that one of its ancestors has made and one of its descendants reads is
 /// on the device then, or has to come back: its writer runs again, it goes over the link (each way
-/// as much as the link carries in the whole time), or it is decoded. Which of them leave is a
+/// as much as the link carries in the whole time), or it is decoded. What persists and is in use at
+/// all comes back once at least, wherever it is before the iteration. Which of them leave is a
 /// knapsack, whose relaxation to fractions is a bound. It is taken at the operations with the most
 /// such bytes. O(n log n + k m) for k of them and m reads.
 ///
 /// Without a link nothing moves to the host. Encodings count if `encodes`, lossy ones too.
 #[must_use]
 pub fn lower_bound(graph: &Graph, link: Option<&Link>, encodes: bool, budget: u64) -> Option<u64> {
-    if graph.working_set() > budget {
+    let moves = link.is_some() && !graph.resident;
+    let least = if moves { graph.working_set() } else { graph.resident_set() };
+    if least > budget {
         return None;
     }
     let live = graph.live();
@@ -36,7 +39,7 @@ pub fn lower_bound(graph: &Graph, link: Option<&Link>, encodes: bool, budget: u6
     }
     let mut most = graph.nanos();
     for at in looks {
-        most = most.max(Cut::new(graph, at, encodes).bound(graph, link, budget)?);
+        most = most.max(Cut::new(graph, at, moves, encodes).bound(graph, link, budget)?);
     }
     Some(most)
 }
@@ -47,15 +50,17 @@ struct Cut {
     fixed: u64,
     /// What may leave: bytes that this frees, and the nanoseconds that it takes; by price.
     choices: Vec<(u64, u64)>,
-    /// All that may leave over the link.
+    /// All that may leave over the link and come back.
     movable: u64,
+    /// All that persists: it may be on the host before, and only come back.
+    persists: u64,
 }
 
 impl Cut {
-    fn new(graph: &Graph, at: usize, encodes: bool) -> Self {
+    fn new(graph: &Graph, at: usize, moves: bool, encodes: bool) -> Self {
         let (above, below) = (ancestors(graph, at), descendants(graph, at));
         let mut groups: Vec<(usize, u64)> = Vec::new();
-        let mut cut = Self { fixed: 0, choices: Vec::new(), movable: 0 };
+        let mut cut = Self { fixed: 0, choices: Vec::new(), movable: 0, persists: 0 };
         let own = &graph.operations[at];
         for (index, storage) in graph.storages.iter().enumerate() {
             let Ok(name) = u32::try_from(index) else { continue };
@@ -65,9 +70,13 @@ impl Cut {
             let writers = &graph.writers[index];
             if own.reads.contains(&name)
                 || own.writes.contains(&name)
-                || storage.initial && storage.kept
+                || storage.persists() && !moves
             {
                 cut.fixed += storage.bytes;
+                continue;
+            }
+            // It may be on the host for good.
+            if storage.persists() && graph.last[index].is_none() {
                 continue;
             }
             let made =
@@ -75,7 +84,7 @@ impl Cut {
             if !made || !(storage.kept || below[index]) {
                 continue;
             }
-            cut.movable += storage.bytes;
+            *if storage.persists() { &mut cut.persists } else { &mut cut.movable } += storage.bytes;
             match (writers.as_slice(), storage.initial) {
                 (&[writer], false) if graph.operations[writer as usize].repeatable => {
                     groups.push((writer as usize, storage.bytes));
@@ -106,12 +115,13 @@ impl Cut {
     /// The least time; `None` if even all that can leave is too little.
     fn bound(&self, graph: &Graph, link: Option<&Link>, budget: u64) -> Option<u64> {
         let base = graph.nanos();
-        let held = self.fixed.saturating_add(self.movable);
+        let held = self.fixed.saturating_add(self.movable).saturating_add(self.persists);
         let over = held.saturating_sub(budget);
         let Some(link) = link else { return Some(base.saturating_add(self.relax(over)?)) };
         // The longer it takes, the more can have moved: the time at which that is enough.
         let enough = |nanos: u64| {
-            let moved = carried(link, nanos).min(self.movable);
+            let both = carried(link.out.min(link.back), nanos).min(self.movable);
+            let moved = carried(link.back, nanos).min(both.saturating_add(self.persists));
             self.relax(over.saturating_sub(moved))
                 .is_some_and(|more| base.saturating_add(more) <= nanos)
         };
@@ -144,10 +154,9 @@ impl Cut {
     }
 }
 
-/// The bytes that a link can carry out and back in so many nanoseconds.
-fn carried(link: &Link, nanos: u64) -> u64 {
-    let slower = link.out.min(link.back);
-    let bytes = u128::from(slower) * u128::from(nanos) / 1_000_000_000;
+/// The bytes that are carried in so many nanoseconds.
+fn carried(per_second: u64, nanos: u64) -> u64 {
+    let bytes = u128::from(per_second) * u128::from(nanos) / 1_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 

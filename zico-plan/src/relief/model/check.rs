@@ -18,7 +18,8 @@ pub struct Terms {
 ///
 /// In the order of the steps: each operation runs; each time it finds the versions of its storages
 /// that it read when it was recorded; one that is not repeatable runs once, and in the recorded
-/// order of those; and what is kept is there in the end. By the clock: a step takes as long as it
+/// order of those; and what is kept is there in the end, on the host if it was there before. By the
+/// clock: a step takes as long as it
 /// has to, no channel does two things at once, nothing begins before what it uses is there, nothing
 /// leaves before what uses it has ended. And bytes: a storage counts from when the step that makes
 /// it begins to when the one that takes it away ends, and at no moment is there more than the
@@ -77,21 +78,22 @@ struct Checker<'a> {
     once: Option<u32>,
     /// When each channel is free: compute, out, back.
     free: [u64; 3],
-    /// Moments at which bytes come and go.
+    /// Moments at which bytes come and go, but for what is on the device in the beginning.
     comes: Vec<Change>,
     goes: Vec<Change>,
     /// The position of the step.
     at: usize,
+    /// What is on the host before the iteration and after it, and the bytes of that.
+    outside: Vec<bool>,
+    outside_bytes: u64,
 }
 
 impl<'a> Checker<'a> {
     fn new(graph: &'a Graph, link: &'a Link, terms: Terms) -> Self {
         let mut storages = alloc::vec![Whereabouts::default(); graph.storages().len()];
-        let mut comes = Vec::new();
         for (at, storage) in graph.storages().iter().enumerate() {
             if storage.initial && storage.alias.is_none() {
                 storages[at].plain = Some(Copy { version: 0, ready: 0, used: 0 });
-                comes.push((0, 0, storage.bytes));
             }
         }
         Self {
@@ -102,14 +104,17 @@ impl<'a> Checker<'a> {
             ran: alloc::vec![false; graph.operations().len()],
             once: None,
             free: [0; 3],
-            comes,
+            comes: Vec::new(),
             goes: Vec::new(),
             at: 0,
+            outside: alloc::vec![false; graph.storages().len()],
+            outside_bytes: 0,
         }
     }
 
     fn step(&mut self, step: Step, span: Span) -> Result<(), Fault> {
         match step {
+            Step::Hosted(storage) => self.hosted(storage, span),
             Step::Run(operation) => self.run(operation, span),
             Step::Drop(storage) => self.drop(storage, span),
             Step::Out(storage) => self.out(storage, span),
@@ -117,6 +122,23 @@ impl<'a> Checker<'a> {
             Step::Encode(storage) => self.encode(storage, span),
             Step::Decode(storage) => self.decode(storage, span),
         }
+    }
+
+    /// Nothing but such steps has come before.
+    fn hosted(&mut self, storage: u32, span: Span) -> Result<(), Fault> {
+        let known = self.graph.storages().get(storage as usize).ok_or(Fault::Unknown)?;
+        let first = self.outside.iter().filter(|&&is| is).count() == self.at;
+        let may = known.initial && known.kept && known.alias.is_none();
+        if !may || !first || core::mem::replace(&mut self.outside[storage as usize], true) {
+            return Err(Fault::NotHosted { storage });
+        }
+        if span != Span::default() {
+            return Err(Fault::Untimely);
+        }
+        let place = &mut self.storages[storage as usize];
+        place.host = place.plain.take();
+        self.outside_bytes += known.bytes;
+        Ok(())
     }
 
     /// The channel is busy for exactly so long, and was free before.
@@ -270,7 +292,12 @@ impl<'a> Checker<'a> {
                 continue;
             }
             let last = writes - usize::from(!known.initial);
-            let copy = place.plain.ok_or(Fault::Absent { storage })?;
+            let copy = if self.outside[storage as usize] {
+                let alone = place.host.filter(|_| place.plain.is_none() && place.encoded.is_none());
+                alone.ok_or(Fault::NotHosted { storage })?
+            } else {
+                place.plain.ok_or(Fault::Absent { storage })?
+            };
             if copy.version as usize != last {
                 return Err(Fault::Stale { storage });
             }
@@ -283,7 +310,10 @@ impl<'a> Checker<'a> {
     fn highest(&mut self, budget: u64) -> Result<u64, Fault> {
         self.comes.sort_unstable();
         self.goes.sort_unstable();
-        let (mut now, mut most, mut gone) = (0_u128, 0, 0);
+        let there = self.graph.storages().iter().filter(|one| one.initial && one.alias.is_none());
+        let there: u64 = there.map(|one| one.bytes).sum();
+        let mut now = u128::from(there - self.outside_bytes);
+        let (mut most, mut gone) = (now, 0);
         for &(at, step, bytes) in &self.comes {
             let earlier = |going: &&Change| (going.0, going.1) < (at, step);
             while let Some(&(_, _, bytes)) = self.goes.get(gone).filter(earlier) {

@@ -36,6 +36,13 @@ impl Storage {
         Self { bytes, initial: true, kept: true, ..Self::default() }
     }
 
+    /// Whether it is there before the first operation and after the last, as parameters and the
+    /// optimizer's state are: what is not in use of it may be on the host, also between iterations.
+    #[must_use]
+    pub const fn persists(&self) -> bool {
+        self.initial && self.kept && self.alias.is_none()
+    }
+
     /// Another name for the bytes of a storage.
     #[must_use]
     pub fn alias(of: u32) -> Self {
@@ -96,6 +103,8 @@ pub struct Graph {
     backward: Option<u32>,
     /// What each operation is; empty where nobody said so.
     kinds: Vec<Kind>,
+    /// What persists stays on the device.
+    pub(in crate::relief) resident: bool,
 }
 
 impl Graph {
@@ -127,6 +136,7 @@ impl Graph {
             operations: Vec::new(),
             backward: None,
             kinds: Vec::new(),
+            resident: false,
         };
         for (at, operation) in operations.into_iter().enumerate() {
             graph.push(at, operation)?;
@@ -186,6 +196,14 @@ impl Graph {
     #[must_use]
     pub const fn with_backward(mut self, first: u32) -> Self {
         self.backward = Some(first);
+        self
+    }
+
+    /// The same graph, where what is there before the first operation stays on the device until its
+    /// last use: our planners do not move it. Others never do.
+    #[must_use]
+    pub const fn with_resident_state(mut self) -> Self {
+        self.resident = true;
         self
     }
 
@@ -308,11 +326,21 @@ impl Graph {
         self.recorded().into_iter().max().unwrap_or(0)
     }
 
-    /// No schedule fits in less: what is always there, and the storages of the operation that has
-    /// the most.
+    /// No schedule fits in less: the storages of the operation that has the most, and what has to
+    /// [stay](Self::with_resident_state).
     #[must_use]
     pub fn working_set(&self) -> u64 {
-        let always = |storage: &Storage| storage.initial && storage.kept && storage.alias.is_none();
+        self.least(|storage| self.resident && storage.persists())
+    }
+
+    /// No schedule in which all that [persists](Storage::persists) stays on the device fits in
+    /// less: that, and the other storages of the operation that has the most.
+    #[must_use]
+    pub fn resident_set(&self) -> u64 {
+        self.least(Storage::persists)
+    }
+
+    fn least(&self, always: impl Fn(&Storage) -> bool) -> u64 {
         let fixed: u64 = self.storages.iter().filter(|s| always(s)).map(|s| s.bytes).sum();
         let of = |operation: &Operation| {
             let mut all = operation.reads.clone();

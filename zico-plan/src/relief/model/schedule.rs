@@ -9,6 +9,10 @@ use crate::relief::{Encoding, Fault, Graph, Refusal};
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
+    /// The storage, which [persists](crate::relief::Storage::persists), is on the host when the
+    /// iteration begins, and has to be there when it ends, and not on the device. Such steps come
+    /// before all others and take no time.
+    Hosted(u32),
     /// The operation runs: for the first time, or again.
     Run(u32),
     /// The storage leaves the device, or its encoded form does. What the host has of it stays
@@ -99,8 +103,9 @@ pub struct Outcome {
 /// # Errors
 /// A step names something that there is not ([`Fault::Unknown`]), uses what is not on the device
 /// ([`Fault::Absent`]), makes what is ([`Fault::Present`]), or finds no room
-/// ([`Fault::OverBudget`]). Whether contents are right is for [`check`](crate::relief::check()) to
-/// say.
+/// ([`Fault::OverBudget`]), or what is there before is more than the budget; a storage cannot be on
+/// the host before the iteration ([`Fault::NotHosted`]). Whether contents are right is for
+/// [`check`](crate::relief::check()) to say.
 pub fn simulate(
     graph: &Graph,
     link: &Link,
@@ -108,7 +113,12 @@ pub fn simulate(
     budget: u64,
 ) -> Result<Outcome, Refusal> {
     let mut device = Device::new(graph, link, budget);
-    for (at, &step) in steps.iter().enumerate() {
+    let count = steps.iter().take_while(|step| matches!(step, Step::Hosted(_))).count();
+    for (at, &step) in steps[..count].iter().enumerate() {
+        device.host(step).map_err(|fault| Refusal { step: at, fault })?;
+    }
+    device.begin().map_err(|fault| Refusal { step: count, fault })?;
+    for (at, &step) in steps.iter().enumerate().skip(count) {
         let span = device.issue(step).map_err(|fault| Refusal { step: at, fault })?;
         device.outcome.nanos = device.outcome.nanos.max(span.end);
         device.outcome.spans.push(span);
@@ -167,12 +177,34 @@ impl<'a> Device<'a> {
         for storage in &graph.storages {
             let there = storage.initial && storage.alias.is_none();
             device.places.push(if there { Place::Plain { since: 0 } } else { Place::Away });
-            if there {
-                device.held += storage.bytes;
-                device.changes.push((0, 0, false, storage.bytes));
-            }
         }
         device
+    }
+
+    /// A storage is on the host before the iteration.
+    fn host(&mut self, step: Step) -> Result<(), Fault> {
+        let Step::Hosted(storage) = step else { return Err(Fault::Unknown) };
+        let known = self.graph.storages.get(storage as usize).ok_or(Fault::Unknown)?;
+        let place = &mut self.places[storage as usize];
+        if !known.persists() || *place == Place::Away {
+            return Err(Fault::NotHosted { storage });
+        }
+        *place = Place::Away;
+        self.hosted[storage as usize] = Some(0);
+        self.outcome.spans.push(Span::default());
+        Ok(())
+    }
+
+    /// What is on the device before the iteration.
+    fn begin(&mut self) -> Result<(), Fault> {
+        for (storage, place) in self.graph.storages.iter().zip(&self.places) {
+            if *place != Place::Away {
+                self.held += storage.bytes;
+                self.changes.push((0, 0, false, storage.bytes));
+            }
+        }
+        let bytes = self.held;
+        if bytes > self.budget { Err(Fault::OverBudget { bytes }) } else { Ok(()) }
     }
 
     fn bytes(&self, storage: u32) -> Result<u64, Fault> {
@@ -189,6 +221,7 @@ impl<'a> Device<'a> {
 
     fn issue(&mut self, step: Step) -> Result<Span, Fault> {
         match step {
+            Step::Hosted(storage) => Err(Fault::NotHosted { storage }),
             Step::Run(operation) => self.run(operation),
             Step::Drop(storage) => self.drop(storage),
             Step::Out(storage) => self.leave(storage),

@@ -12,6 +12,7 @@ impl Search<'_> {
             let price = self.timeline.cost as f64 / self.timeline.excess as f64 / 256.0;
             self.ascend(price, 1.25, work);
             self.usual = self.price;
+            self.lacks = if self.timeline.excess > 0 { self.timeline.lacks() } else { Vec::new() };
         }
         self.changes.clear();
         self.note();

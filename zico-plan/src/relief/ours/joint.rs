@@ -3,9 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::hidden::{self, SMALL};
-use crate::relief::random::Random;
-use crate::relief::swap::{self, Gap, Move};
+use super::{gaps, hidden};
+use crate::relief::swap::{self, Ends, Gap, Move, Way};
 use crate::relief::{
     Found, Graph, Link, Recompute, Relief, Step, Terms, lower_bound, sequence, simulate,
 };
@@ -20,19 +19,16 @@ pub(in crate::relief) fn plan(
     others: &mut dyn Iterator<Item = Found>,
 ) -> Option<Found> {
     let mut planner = Joint::new(graph, link, terms);
-    let each = work / 8;
-    let stages: [&mut dyn FnMut(&mut Joint<'_>); 7] = [
-        &mut |planner| planner.begin(0),
-        &mut |planner| {
-            if each > 0 {
-                planner.begin(each);
-            }
-        },
+    let each = work / 32;
+    let stages: [&mut dyn FnMut(&mut Joint<'_>); 8] = [
+        &mut |planner| planner.begin(),
+        &mut |planner| planner.cover(),
         &mut |planner| planner.wait_for_all(),
-        &mut |planner| planner.encode(each),
-        &mut |planner| planner.wait(each),
+        &mut |planner| planner.encode(),
+        &mut |planner| planner.wait(),
         &mut |planner| planner.others(others),
-        &mut |planner| planner.improve(work.saturating_mul(4), each),
+        &mut |planner| planner.work_on(each),
+        &mut |planner| planner.improve(work, each),
     ];
     for stage in stages {
         // Often nothing can be faster than one of the first plans.
@@ -48,17 +44,15 @@ pub(in crate::relief) fn plan(
 /// A first plan of recomputation may always take so much work: some milliseconds.
 const LEAST: u64 = 1 << 22;
 
+/// The first one of all may take so much for each operation: about 0.2 seconds for a thousand.
+const EACH: u64 = 1 << 16;
+
 /// A planning of recomputation ends after so many turns in a row that found nothing: the last three
 /// of them work 16 times as long as the first three.
 const IN_VAIN: usize = 15;
 
-/// How much slower than the last one a plan may be that the local search goes on from, at first, as
-/// a part of the iteration.
-const HEAT: f64 = 1.0 / 2048.0;
-
-/// How many changes the local search tries for each gap, at most: a few gaps are searched through
-/// long before the work is spent.
-const TRIES: usize = 256;
+/// For so many of the starting points recomputation is planned for longer.
+const BEST: usize = 8;
 
 /// What happens to a storage between two uses. What stays may still run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +64,8 @@ pub(super) enum Choice {
     /// On the device only while it is in use, whatever waits for it.
     Waits,
     Encoded,
+    /// Of what persists: on the host between iterations.
+    Hosted,
 }
 
 /// A plan with the choices that led to it.
@@ -80,46 +76,96 @@ pub(super) struct Best {
     pub(super) times: Vec<u64>,
 }
 
+/// Choices that led to a plan of so many nanoseconds, with the timeline on which they were placed.
+struct Tried {
+    nanos: u64,
+    choices: Vec<Choice>,
+    times: Vec<u64>,
+}
+
 pub(super) struct Joint<'a> {
     pub(super) graph: &'a Graph,
     pub(super) link: &'a Link,
     pub(super) terms: Terms,
     pub(super) gaps: Vec<Gap>,
+    /// Before or after the iteration there is more than the budget.
+    hosts: bool,
     /// What no plan can be faster than, in nanoseconds.
     least: u64,
     pub(super) best: Option<Best>,
-    spent: u64,
-    /// What a first plan of recomputation may take: no more than twice what one took that fitted.
+    tried: Vec<Tried>,
+    /// What the last planning could not free, during each operation; none where that fits.
+    pub(super) lacks: Vec<u64>,
+    pub(super) spent: u64,
+    /// What a first plan of recomputation may take: no more than twice what one took that fitted, and
+    /// half of what one took in vain.
     first: u64,
 }
 
 impl<'a> Joint<'a> {
     fn new(graph: &'a Graph, link: &'a Link, terms: Terms) -> Self {
-        let gaps = gaps(graph, link, terms);
+        let gaps = gaps::of(graph, link, terms);
         let least = lower_bound(graph, Some(link), true, terms.budget).unwrap_or(0);
-        Self { graph, link, terms, gaps, least, best: None, spent: 0, first: Recompute::FIRST }
+        let hosts = gaps::hosts(graph, terms.budget);
+        let first = Recompute::FIRST.min(graph.operations().len() as u64 * EACH).max(LEAST);
+        let (best, tried, lacks) = (None, Vec::new(), Vec::new());
+        Self { graph, link, terms, gaps, hosts, least, best, tried, lacks, spent: 0, first }
+    }
+
+    /// The way of a storage to the host in a gap: what persists is there between iterations where
+    /// not all of it fits.
+    pub(super) fn away(&self, gap: &Gap) -> Choice {
+        if self.hosts && gap.may_be_hosted(self.graph) { Choice::Hosted } else { Choice::Moves }
     }
 
     pub(super) fn nothing(&self) -> Vec<Choice> {
         alloc::vec![Choice::Stays; self.gaps.len()]
     }
 
-    /// Recomputation alone, and with transfers that nothing waits for.
-    fn begin(&mut self, work: u64) {
+    /// Recomputation alone, and with transfers that nothing waits for: with what was there before
+    /// the iteration among them, and without.
+    fn begin(&mut self) {
         let plain = swap::times(self.graph);
-        let (_, longer) = self.evaluate(&self.nothing(), &plain, work);
-        for by_cost in [false, true] {
-            for times in [&plain, &longer] {
-                if self.is_least() {
-                    return;
-                }
-                let moves = hidden::moves(self.graph, self.link, self.terms.budget, times, by_cost);
-                let choices = self.choices_of(&moves);
-                if !moves.is_empty() {
-                    self.evaluate_moves(&choices, moves, work);
+        let (_, longer) = self.try_out(&self.nothing(), &plain);
+        let initial = |gap: &Gap| self.graph.storages()[gap.storage as usize].initial;
+        let states: &[bool] = match self.gaps.iter().any(initial) {
+            true if self.hosts => &[true],
+            true => &[false, true],
+            false => &[false],
+        };
+        for &state in states {
+            for by_cost in [false, true] {
+                for times in [&plain, &longer] {
+                    if self.is_least() {
+                        return;
+                    }
+                    let way = hidden::Order { by_cost, state };
+                    let moves = hidden::moves(self.graph, self.link, self.terms.budget, times, way);
+                    if !moves.is_empty() {
+                        self.try_out(&self.choices_of(&moves), times);
+                    }
                 }
             }
         }
+    }
+
+    /// Plans recomputation for longer for the best choices so far, and for none.
+    fn work_on(&mut self, work: u64) {
+        if work == 0 {
+            return;
+        }
+        let mut tried = core::mem::take(&mut self.tried);
+        tried.sort_by_key(|one| one.nanos);
+        tried.dedup_by(|one, other| one.choices == other.choices);
+        tried.truncate(BEST);
+        let plain = Tried { nanos: 0, choices: self.nothing(), times: swap::times(self.graph) };
+        for one in tried.into_iter().chain([plain]) {
+            if self.is_least() {
+                return;
+            }
+            self.evaluate(&one.choices, &one.times, work);
+        }
+        self.with_waits(work);
     }
 
     /// Whether nothing can be faster.
@@ -128,11 +174,12 @@ impl<'a> Joint<'a> {
     }
 
     /// Encodings, those first that free most in the gap for their time, beside the best so far.
-    fn encode(&mut self, work: u64) {
+    fn encode(&mut self) {
         let mut all: Vec<(f64, usize)> = Vec::new();
         for (at, gap) in self.gaps.iter().enumerate() {
             if let Some(encoding) = self.encoding(gap) {
-                let freed = (gap.bytes - encoding.bytes) as f64 * f64::from(gap.before - gap.after);
+                let freed =
+                    (gap.bytes - encoding.bytes) as f64 * f64::from(gap.before - gap.from + 1);
                 let nanos = encoding.encode.saturating_add(encoding.decode);
                 all.push((nanos as f64 / freed, at));
             }
@@ -147,7 +194,7 @@ impl<'a> Joint<'a> {
                 let mut choices = base.clone();
                 let count = (all.len() * eighths).div_ceil(8);
                 all[..count].iter().for_each(|one| choices[one.1] = Choice::Encoded);
-                self.evaluate(&choices, &times, work);
+                self.try_out(&choices, &times);
             }
         }
     }
@@ -157,66 +204,16 @@ impl<'a> Joint<'a> {
         for one in moves {
             let key = (one.storage, one.before);
             let at = self.gaps.iter().position(|gap| (gap.storage, gap.before) == key);
-            if let Some(at) = at {
-                choices[at] = Choice::Moves;
+            match (at, one.way) {
+                (Some(at), Way::Link(Ends::Both) | Way::Encoded) => choices[at] = Choice::Moves,
+                (Some(at), Way::Link(Ends::Back | Ends::Neither)) => choices[at] = Choice::Hosted,
+                _ => {}
             }
         }
         choices
     }
 
-    /// A local search over choices, one gap or a few at a time, with recomputation planned in one
-    /// go; then recomputation is worked on for the best.
-    fn improve(&mut self, work: u64, each: u64) {
-        let mut random = Random::new(3);
-        let (begin, search) = (self.spent, work / 4 * 3);
-        // A planning costs this much at least, so that the end is reached.
-        let least = 64 + self.graph.operations().len() as u64 * 16;
-        let mut now = (self.best_choices(), self.times(), u64::MAX);
-        let most = self.gaps.len().saturating_mul(TRIES);
-        for tried in 0..most {
-            if self.spent - begin >= search {
-                break;
-            }
-            self.spent += least;
-            let mut choices = now.0.clone();
-            for _ in 0..=random.below(3) {
-                // The larger of two by chance.
-                let (one, other) = (random.below(choices.len()), random.below(choices.len()));
-                let at = if self.gaps[one].bytes < self.gaps[other].bytes { other } else { one };
-                choices[at] = self.other(at, choices[at], &mut random);
-            }
-            if now.2 == u64::MAX {
-                choices.clone_from(&now.0);
-            }
-            let (nanos, times) = self.evaluate(&choices, &now.1, 0);
-            if self.is_least() {
-                return;
-            }
-            let done = (self.spent - begin) as f64 / search as f64;
-            let left = 1.0 - done.max(tried as f64 / most as f64);
-            let heat = self.graph.nanos() as f64 * HEAT * left.max(0.0);
-            if nanos as f64 <= now.2 as f64 + heat * random.exponential() {
-                now = (choices, times, nanos);
-            }
-        }
-        self.evaluate(&now.0, &now.1, each);
-        let (choices, times) = (self.best_choices(), self.times());
-        self.evaluate(&choices, &times, each);
-    }
-
-    /// Another choice for a gap, by chance.
-    fn other(&self, at: usize, now: Choice, random: &mut Random) -> Choice {
-        let encodes = self.encoding(&self.gaps[at]).is_some();
-        match (now, encodes && random.chance(128), random.chance(64)) {
-            (Choice::Stays | Choice::Moves | Choice::Waits, true, _) => Choice::Encoded,
-            (Choice::Stays | Choice::Moves, _, true) => Choice::Waits,
-            (Choice::Stays, ..) | (Choice::Encoded, true, _) => Choice::Moves,
-            (Choice::Waits, ..) if random.chance(128) => Choice::Moves,
-            _ => Choice::Stays,
-        }
-    }
-
-    fn encoding(&self, gap: &Gap) -> Option<crate::relief::Encoding> {
+    pub(super) fn encoding(&self, gap: &Gap) -> Option<crate::relief::Encoding> {
         let encoding = self.graph.storages()[gap.storage as usize].encoding;
         encoding.filter(|one| one.bytes < gap.bytes && (self.terms.lossy || !one.lossy))
     }
@@ -229,6 +226,16 @@ impl<'a> Joint<'a> {
         self.best.as_ref().map_or_else(|| self.nothing(), |best| best.choices.clone())
     }
 
+    /// The same without further work, as a starting point.
+    pub(super) fn try_out(&mut self, choices: &[Choice], times: &[u64]) -> (u64, Vec<u64>) {
+        let (nanos, found) = self.evaluate(choices, times, 0);
+        if nanos < u64::MAX {
+            let (choices, times) = (choices.to_vec(), times.to_vec());
+            self.tried.push(Tried { nanos, choices, times });
+        }
+        (nanos, found)
+    }
+
     /// Plans the rest for some choices, on a timeline; gives the time, as large as can be where
     /// that does not fit, and the new timeline.
     pub(super) fn evaluate(
@@ -237,11 +244,21 @@ impl<'a> Joint<'a> {
         times: &[u64],
         work: u64,
     ) -> (u64, Vec<u64>) {
+        let chosen = || self.gaps.iter().zip(choices);
+        let mut hosted = alloc::vec![false; self.graph.storages().len()];
+        for (gap, _) in chosen().filter(|one| *one.1 == Choice::Hosted) {
+            hosted[gap.storage as usize] = true;
+        }
+        // From its last use on, what is on the host between iterations is there.
+        let is_of_end =
+            |gap: &Gap| gap.from > 0 && gap.before as usize == self.graph.operations().len();
         let of = |wanted| {
-            let chosen = self.gaps.iter().zip(choices).filter(move |one| *one.1 == wanted);
-            chosen.map(|one| *one.0).collect::<Vec<Gap>>()
+            let own = move |one: &(&Gap, &Choice)| *one.1 == wanted;
+            let own = chosen().filter(own).map(|one| *one.0);
+            own.filter(|gap| !hosted[gap.storage as usize] || !is_of_end(gap)).collect::<Vec<Gap>>()
         };
-        let moved = of(Choice::Moves);
+        let mut moved = of(Choice::Moves);
+        moved.extend(of(Choice::Hosted).iter().flat_map(|gap| gap.hosted(self.graph)));
         let placed = swap::place(self.graph, self.link, &moved, times);
         let mut moves: Vec<Move> = placed
             .into_iter()
@@ -250,23 +267,14 @@ impl<'a> Joint<'a> {
             .collect();
         moves.extend(of(Choice::Waits).iter().map(Gap::waits));
         moves.extend(of(Choice::Encoded).iter().map(Gap::encoded));
-        self.evaluate_moves(choices, moves, work)
-    }
-
-    fn evaluate_moves(
-        &mut self,
-        choices: &[Choice],
-        moves: Vec<Move>,
-        work: u64,
-    ) -> (u64, Vec<u64>) {
         let relief = Relief::with_moves(self.graph, moves);
         let mut planner = relief.recompute(self.terms.budget);
         let first = planner.run_within(self.first, 0, 0);
-        if first.feasible {
-            self.first = self.first.min((2 * first.work).max(LEAST));
-        }
+        let limit = if first.feasible { 2 * first.work } else { self.first / 2 };
+        self.first = self.first.min(limit.max(LEAST));
         let mut found = if work > 0 { planner.run_within(0, work, IN_VAIN) } else { first };
         self.spent = self.spent.saturating_add(found.work);
+        self.lacks = planner.lacks();
         let times = planner.times();
         let waits = relief.moves.iter().any(|one| one.back == one.before);
         self.consider(&mut found, waits);
@@ -297,27 +305,6 @@ impl<'a> Joint<'a> {
             }
         }
     }
-}
-
-/// Where storages can be away: large ones, or all of them where that is too little.
-fn gaps(graph: &Graph, link: &Link, terms: Terms) -> Vec<Gap> {
-    let largest = graph.storages().iter().map(|storage| storage.bytes).max().unwrap_or(0);
-    let (live, units) = (graph.live(), Relief::new(graph).problem);
-    let of = |least| {
-        let mut gaps = swap::gaps_to_end(graph, least);
-        // Only what is away while something is over the budget can be worth it, and nothing moves
-        // while its unit runs.
-        gaps.retain(|gap| {
-            let range = gap.after as usize + 1..gap.before as usize;
-            units.stage(gap.after) < units.stage(gap.before)
-                && live[range].iter().any(|&bytes| bytes > terms.budget)
-        });
-        gaps
-    };
-    let gaps = of(largest / SMALL);
-    let moves: Vec<Move> = gaps.iter().map(Gap::waits).collect();
-    let steps = sequence::without_recomputation(graph, &moves);
-    if simulate(graph, link, &steps, terms.budget).is_ok() { gaps } else { of(1) }
 }
 
 #[cfg(test)]
@@ -352,7 +339,7 @@ mod tests {
     fn a_few_gaps_are_searched_through_long_before_the_work_is_spent() {
         let (graph, link) = (there_and_back(), link(1_000_000_000));
         let mut planner = Joint::new(&graph, &link, TERMS);
-        planner.begin(0);
+        planner.begin();
         let before = planner.spent;
         planner.improve(WORK, WORK / 8);
         assert!(planner.best.is_some() && !planner.is_least() && !planner.gaps.is_empty());
@@ -363,7 +350,8 @@ mod tests {
     fn recomputation_ends_long_before_the_work_is_spent_where_it_finds_nothing() {
         let (graph, link) = (there_and_back(), link(1));
         let mut planner = Joint::new(&graph, &link, TERMS);
-        planner.begin(WORK);
+        planner.begin();
+        planner.work_on(WORK);
         assert!(planner.best.is_some() && !planner.is_least());
         assert!(planner.spent < WORK, "{}", planner.spent);
     }

@@ -29,19 +29,20 @@ impl Joint<'_> {
 
     /// What moves in a schedule, by the last use before that in recorded order.
     fn choices_in(&self, found: &Found) -> Vec<Choice> {
-        let mut used: Vec<Option<u32>> = alloc::vec![None; self.graph.storages().len()];
+        // Where each is not in use any more.
+        let mut used: Vec<u32> = alloc::vec![0; self.graph.storages().len()];
         let mut choices = self.nothing();
         for step in &found.steps {
             match *step {
                 Step::Run(run) => {
                     let operation = &self.graph.operations()[run as usize];
                     for &storage in operation.reads.iter().chain(&operation.writes) {
-                        used[storage as usize] = used[storage as usize].max(Some(run));
+                        used[storage as usize] = used[storage as usize].max(run + 1);
                     }
                 }
                 Step::Out(storage) => {
                     let is = |gap: &swap::Gap| {
-                        gap.storage == storage && Some(gap.after) == used[storage as usize]
+                        gap.storage == storage && gap.from == used[storage as usize]
                     };
                     if let Some(at) = self.gaps.iter().position(is) {
                         choices[at] = Choice::Moves;

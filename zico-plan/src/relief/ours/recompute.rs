@@ -86,8 +86,25 @@ impl Recompute<'_> {
         times
     }
 
+    /// The bytes over the budget during each operation that the first plan could not free by running
+    /// again; none where it fits.
+    pub(in crate::relief) fn lacks(&self) -> Vec<u64> {
+        let lack = |at: u32| {
+            let stage = self.search.timeline.problem.stage(at);
+            stage.and_then(|stage| self.search.lacks.get(stage as usize)).copied().unwrap_or(0)
+        };
+        if self.search.lacks.is_empty() {
+            return Vec::new();
+        }
+        (0..).zip(&self.graph.operations).map(|(at, _)| lack(at)).collect()
+    }
+
     /// The work that a first plan may take: of the order of a second.
     pub const FIRST: u64 = 1 << 29;
+
+    /// The work that a first plan may take where it is known that it does not fit: it is to show
+    /// what is left.
+    const IN_VAIN: u64 = 1 << 24;
 
     /// Works for so many steps more, after the first plan where there is none yet, and gives the
     /// best schedule so far.
@@ -100,12 +117,15 @@ impl Recompute<'_> {
     pub(in crate::relief) fn run_within(&mut self, first: u64, work: u64, in_vain: usize) -> Found {
         if !self.begun {
             self.begun = true;
-            self.search.first(first);
-            if self.moves.is_empty() {
+            let may_fit = self.search.timeline.problem.may_fit(self.budget);
+            self.search.first(if may_fit { first } else { first.min(Self::IN_VAIN) });
+            if self.moves.is_empty() && may_fit {
                 self.search.first_online(self.budget);
             }
         }
-        self.search.improve(work, in_vain);
+        if self.search.timeline.problem.may_fit(self.budget) {
+            self.search.improve(work, in_vain);
+        }
         self.search.restore();
         let timeline = &self.search.timeline;
         Found {

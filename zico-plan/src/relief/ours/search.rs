@@ -36,6 +36,8 @@ pub(in crate::relief) struct Search<'a> {
     pub(in crate::relief) turns: usize,
     pub(in crate::relief) best: Option<(u64, Runs)>,
     pub(in crate::relief) crowd: Crowd,
+    /// Where the first plan does not fit: the bytes over the budget in each stage.
+    pub(in crate::relief) lacks: Vec<u64>,
 }
 
 /// How to choose what else is made when something is made again.
@@ -79,6 +81,7 @@ impl<'a> Search<'a> {
             turns: 0,
             best: None,
             crowd: Crowd::default(),
+            lacks: Vec::new(),
         };
         search.note();
         search

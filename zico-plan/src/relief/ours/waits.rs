@@ -10,36 +10,41 @@ impl Joint<'_> {
     /// All that can move does, with room for nothing else: what fits if anything does.
     pub(super) fn wait_for_all(&mut self) {
         if self.best.is_none() {
-            let (choices, times) = (alloc::vec![Choice::Waits; self.gaps.len()], self.times());
-            self.evaluate(&choices, &times, 0);
+            let way = |gap: &Gap| match self.away(gap) {
+                Choice::Hosted => Choice::Hosted,
+                _ => Choice::Waits,
+            };
+            let (choices, times) = (self.gaps.iter().map(way).collect::<Vec<_>>(), self.times());
+            self.try_out(&choices, &times);
         }
     }
 
     /// Transfers that something waits for: where that may take less than to make it again, and all.
-    pub(super) fn wait(&mut self, work: u64) {
+    pub(super) fn wait(&mut self) {
         let times = self.times();
         let cheaper = |gap: &Gap| {
             let writer = self.graph.writers[gap.storage as usize].first();
-            let own = writer.map_or(u64::MAX, |&one| self.graph.operations()[one as usize].nanos);
+            let writer = writer.filter(|_| !self.graph.storages()[gap.storage as usize].initial);
+            let own = writer.map_or(0, |&one| self.graph.operations()[one as usize].nanos);
             self.link.nanos_out(gap.bytes).max(self.link.nanos_back(gap.bytes)) < own
         };
         let cheap: Vec<bool> = self.gaps.iter().map(cheaper).collect();
         for all in [false, true] {
             let mut choices = self.best_choices();
-            for (choice, &cheap) in choices.iter_mut().zip(&cheap) {
+            for ((choice, gap), &cheap) in choices.iter_mut().zip(&self.gaps).zip(&cheap) {
                 if *choice == Choice::Stays && (cheap || all) {
-                    *choice = Choice::Moves;
+                    *choice = self.away(gap);
                 }
             }
-            self.evaluate(&choices, &times, work);
+            self.try_out(&choices, &times);
         }
-        self.wait_in_part(work);
-        self.with_waits(work);
+        self.wait_in_part();
+        self.with_waits(0);
     }
 
     /// The same choices with transfers placed where the best plan, which waits for some of them,
     /// has the time for them; as long as that gains something.
-    fn with_waits(&mut self, work: u64) {
+    pub(super) fn with_waits(&mut self, work: u64) {
         for _ in 0..6 {
             let Some(best) = self.best.as_ref().filter(|_| !self.is_least()) else { return };
             let (before, choices, times) =
@@ -67,10 +72,10 @@ impl Joint<'_> {
 
     /// Some of all transfers, those first that are away for longest while something is over the
     /// budget: between too few to fit and all, which take the link longest.
-    fn wait_in_part(&mut self, work: u64) {
+    fn wait_in_part(&mut self) {
         let (live, times) = (self.graph.live(), swap::times(self.graph));
         let over = |gap: &Gap| {
-            let places = gap.after as usize + 1..gap.before as usize;
+            let places = gap.from as usize..gap.before as usize;
             let crowded = places.filter(|&at| live[at] > self.terms.budget);
             crowded.map(|at| times[at + 1] - times[at]).sum::<u64>()
         };
@@ -83,8 +88,8 @@ impl Joint<'_> {
             }
             let mut choices = self.nothing();
             let count = (order.len() * sixteenths).div_ceil(16);
-            order[..count].iter().for_each(|one| choices[one.1] = Choice::Moves);
-            self.evaluate(&choices, &times, work);
+            order[..count].iter().for_each(|one| choices[one.1] = self.away(&self.gaps[one.1]));
+            self.try_out(&choices, &times);
         }
     }
 }

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::relief::Graph;
-use crate::relief::swap::{Gap, Move, Way};
+use crate::relief::swap::{Ends, Gap, Move, Way};
 
 /// Operations that run as one, in one stage; unit 0 stands for what was there before and runs
 /// nothing.
@@ -77,9 +77,9 @@ impl Problem {
         let mut items = Vec::new();
         let mut moved = alloc::vec![Vec::new(); graph.storages.len()];
         for one in moves {
-            let [after, back, before] =
-                [one.after, one.back, one.before].map(|operation| unit[operation as usize]);
-            let absence = Absence { first: after + 1, last: back.saturating_sub(1), before };
+            let [back, before] = [one.back, one.before].map(|operation| unit[operation as usize]);
+            let first = free_from(&unit, one.from);
+            let absence = Absence { first, last: back.saturating_sub(1), before };
             moved[one.storage as usize].push(absence);
         }
         let mut kinds = Kinds { item: alloc::vec![None; graph.storages.len()], unit, moved };
@@ -155,6 +155,11 @@ impl Problem {
         (most >> 23).max(all >> 29) + 1
     }
 
+    /// Whether what never goes fits in so many bytes. Otherwise nothing that runs again helps.
+    pub(in crate::relief) fn may_fit(&self, budget: u64) -> bool {
+        self.base.iter().all(|&bytes| u64::try_from(bytes).unwrap_or(0) <= budget)
+    }
+
     /// Whether a unit can be run again in a stage.
     pub(in crate::relief) fn repeats(&self, unit: u32, stage: u32) -> bool {
         let unit_of = &self.units[unit as usize];
@@ -186,6 +191,12 @@ fn fuse(graph: &Graph) -> Vec<Unit> {
         units.push(Unit { operations: alloc::vec![at], ..Unit::default() });
     }
     units
+}
+
+/// The first stage in which what is not needed from an operation on is not in use; the one of what
+/// was there before runs nothing.
+fn free_from(unit_of: &[u32], operation: u32) -> u32 {
+    operation.checked_sub(1).map_or(1, |last| unit_of[last as usize] + 1)
 }
 
 /// What a unit reads and writes, what it costs and until when it repeats.
@@ -257,16 +268,21 @@ fn base(graph: &Graph, kinds: &Kinds, units: usize, moves: &[Move]) -> Vec<i64> 
         let known = &graph.storages[one.storage as usize];
         let bytes = i64::try_from(known.bytes).unwrap_or(i64::MAX);
         // It comes back before what runs again in the stage.
-        let (from, to) = (kinds.unit[one.gone as usize], kinds.unit[one.back as usize]);
+        let free = free_from(&kinds.unit, one.from);
+        let ends = if let Way::Link(ends) = one.way { ends } else { Ends::Both };
+        let gone = 2 * free.max(kinds.unit[one.gone as usize]) as usize;
+        let from = if ends.leaves() { gone } else { 0 };
+        let back = 2 * kinds.unit[one.back as usize] as usize;
+        let to = if ends.comes_back() { back - 1 } else { 2 * units };
         if from < to {
-            change[2 * from as usize] -= bytes;
-            change[2 * to as usize - 1] += bytes;
+            change[from] -= bytes;
+            change[to] += bytes;
         }
         // Both forms are there while one is made of the other.
         if let (Way::Encoded, Some(encoding)) = (one.way, known.encoding) {
             let bytes = i64::try_from(encoding.bytes).unwrap_or(i64::MAX);
-            change[2 * kinds.unit[one.after as usize] as usize + 1] += bytes;
-            change[2 * to as usize] -= bytes;
+            change[2 * free as usize - 1] += bytes;
+            change[back] -= bytes;
         }
     }
     let mut now = 0;

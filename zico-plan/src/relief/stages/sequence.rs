@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::relief::problem::Problem;
-use crate::relief::swap::{Move, Way};
+use crate::relief::swap::{Ends, Move, Way};
 use crate::relief::timeline::Timeline;
 use crate::relief::{Graph, Link, Step};
 
@@ -11,22 +11,28 @@ use crate::relief::{Graph, Link, Step};
 /// again in a stage, and leaves after the operation that used it.
 pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<Step> {
     let units = &timeline.problem.units;
-    let count = units.iter().map(|unit| unit.operations.len()).sum();
-    let mut out = alloc::vec![Vec::new(); count];
-    let mut back = alloc::vec![Vec::new(); count + 1];
+    let count: usize = units.iter().map(|unit| unit.operations.len()).sum();
+    let mut out = alloc::vec![Vec::new(); count + 1];
+    let mut back: Vec<Vec<(u32, u32, Step)>> = alloc::vec![Vec::new(); count + 1];
+    let mut all = Vec::new();
     for one in moves {
-        let (leave, come) = match one.way {
-            Way::Link => (Step::Out(one.storage), Step::In(one.storage)),
-            Way::Encoded => (Step::Encode(one.storage), Step::Decode(one.storage)),
+        let (leave, come, ends) = match one.way {
+            Way::Link(ends) => (Step::Out(one.storage), Step::In(one.storage), ends),
+            Way::Encoded => (Step::Encode(one.storage), Step::Decode(one.storage), Ends::Both),
         };
-        out[one.after as usize].push(leave);
-        back[one.back as usize].push((one.before, one.storage, come));
+        if matches!(ends, Ends::Back | Ends::Neither) {
+            all.push(Step::Hosted(one.storage));
+        }
+        if ends.leaves() {
+            out[one.from as usize].push(leave);
+        }
+        if ends.comes_back() {
+            back[one.back as usize].push((one.before, one.storage, come));
+        }
     }
     // What is needed first comes first.
-    back.iter_mut().for_each(|all: &mut Vec<(u32, u32, Step)>| {
-        all.sort_unstable_by_key(|one| (one.0, one.1));
-    });
-    let mut all = Vec::new();
+    back.iter_mut().for_each(|all| all.sort_unstable_by_key(|one| (one.0, one.1)));
+    all.extend_from_slice(&out[0]);
     for stage in 0..u32::try_from(units.len()).unwrap_or(u32::MAX) {
         let own = &units[stage as usize].operations;
         for &operation in own {
@@ -37,11 +43,29 @@ pub(in crate::relief) fn steps(timeline: &Timeline<'_>, moves: &[Move]) -> Vec<S
         }
         for &operation in own {
             all.push(Step::Run(operation));
-            all.extend_from_slice(&out[operation as usize]);
+            all.extend_from_slice(&out[operation as usize + 1]);
         }
     }
     all.extend(back[count].iter().map(|one| one.2));
     all
+}
+
+/// The same steps where what the host has in its last version leaves without a transfer.
+fn without_copies(graph: &Graph, steps: &mut [Step]) {
+    let mut hosted = alloc::vec![false; graph.storages.len()];
+    for step in steps {
+        match *step {
+            Step::Hosted(storage) => hosted[storage as usize] = true,
+            Step::Out(storage) if hosted[storage as usize] => *step = Step::Drop(storage),
+            Step::Out(storage) => hosted[storage as usize] = true,
+            Step::Run(run) => {
+                for &(storage, _) in &graph.makes[run as usize] {
+                    hosted[storage as usize] = false;
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The schedule with these moves in which nothing runs again.
@@ -61,15 +85,17 @@ pub(in crate::relief) fn earlier(
     lead: u64,
 ) -> Vec<Step> {
     let mut held = held(graph, steps);
-    // Of each storage the step after which it is on the host.
+    // Of each storage the step after which it is away.
     let mut out = alloc::vec![0; graph.storages.len()];
     let mut before = alloc::vec![Vec::new(); steps.len()];
     // Where the one before comes back, and the bytes that do so there.
     let (mut last, mut beside) = (0, 0);
     for (at, &step) in steps.iter().enumerate() {
         let Step::In(storage) = step else {
-            if let Step::Out(storage) = step {
-                out[storage as usize] = at + 1;
+            match step {
+                Step::Out(storage) | Step::Drop(storage) => out[storage as usize] = at + 1,
+                Step::Hosted(_) => last = at + 1,
+                _ => {}
             }
             continue;
         };
@@ -122,7 +148,7 @@ fn held(graph: &Graph, steps: &[Step]) -> Vec<u64> {
                 now += fresh.map(|one| bytes(one.0)).sum::<u64>();
             }
             Step::In(storage) => now += bytes(storage),
-            Step::Out(storage) => now = now.saturating_sub(bytes(storage)),
+            Step::Hosted(storage) | Step::Out(storage) => now = now.saturating_sub(bytes(storage)),
             Step::Drop(storage) if is_encoded[storage as usize] => {
                 now = now.saturating_sub(encoded(storage));
             }
@@ -140,8 +166,8 @@ fn held(graph: &Graph, steps: &[Step]) -> Vec<u64> {
     steps.iter().map(after).collect()
 }
 
-/// Steps in this order, and drops: of each storage after its last use before it is made anew.
-/// O(reads).
+/// Steps in this order, and drops: of each storage after its last use before it is made anew, and
+/// of what the host has already in place of another transfer. O(reads).
 pub(in crate::relief) fn with_drops(graph: &Graph, all: &[Step]) -> Vec<Step> {
     let mut needed: Vec<bool> = graph.storages.iter().map(|storage| storage.kept).collect();
     let mut steps = Vec::with_capacity(3 * all.len());
@@ -163,5 +189,6 @@ pub(in crate::relief) fn with_drops(graph: &Graph, all: &[Step]) -> Vec<Step> {
         }
     }
     steps.reverse();
+    without_copies(graph, &mut steps);
     steps
 }

@@ -130,6 +130,19 @@ impl<'a> Timeline<'a> {
         all
     }
 
+    /// The most bytes over the budget in each stage.
+    pub(in crate::relief) fn lacks(&self) -> Vec<u64> {
+        let ends = self.start.iter().skip(1).map(|&start| 2 * start as usize);
+        let (unit, mut from) = (self.problem.unit(), 0);
+        let most = |to: usize| {
+            let most = self.memory[from..to].iter().copied().max().unwrap_or(0);
+            from = to;
+            let over = i64::from(most).saturating_sub(self.budget.into()).max(0);
+            u64::try_from(over.saturating_mul(unit)).unwrap_or(0)
+        };
+        ends.chain([self.memory.len()]).map(most).collect()
+    }
+
     /// The stage of the last use of an item before a read, of its latest version.
     pub(in crate::relief) fn last_use(&self, item: u32, stage: u32, reader: u32) -> u32 {
         let at = key(stage, reader);

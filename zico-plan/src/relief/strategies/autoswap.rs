@@ -34,7 +34,7 @@ struct Loads<'a> {
 
 impl Loads<'_> {
     fn doa(&self, gap: &Gap) -> f64 {
-        let from = self.times[gap.after as usize + 1] as f64;
+        let from = self.times[gap.from as usize] as f64;
         let moves = self.link.nanos_out(gap.bytes).saturating_add(self.link.nanos_back(gap.bytes));
         self.times[gap.before as usize] as f64 - from - moves as f64
     }
@@ -45,7 +45,7 @@ impl Loads<'_> {
     }
 
     fn wdoa(&self, gap: &Gap) -> f64 {
-        let range = gap.after as usize + 1..gap.before as usize;
+        let range = gap.from as usize..gap.before as usize;
         let over = |at: usize| {
             let over = self.live[at].saturating_sub(self.limit) as f64;
             over * self.graph.operations[at].nanos as f64
@@ -60,7 +60,7 @@ pub(in crate::relief) fn moves(graph: &Graph, link: &Link, limit: u64, score: Sc
     let (times, live) = (swap::times(graph), graph.live());
     let peak = (0..live.len()).max_by_key(|&at| (live[at], core::cmp::Reverse(at))).unwrap_or(0);
     let mut open = swap::gaps(graph, LEAST);
-    open.retain(|gap| (gap.after as usize) < peak && peak < gap.before as usize);
+    open.retain(|gap| gap.from as usize <= peak && peak < gap.before as usize);
     let mut loads = Loads { graph, link, times: &times, live, limit };
     let mut chosen = Vec::new();
     let mut ranks = ranked(&loads, &open, score);
@@ -74,7 +74,7 @@ pub(in crate::relief) fn moves(graph: &Graph, link: &Link, limit: u64, score: Sc
         let Some(best) = best else { break };
         let gap = open.swap_remove(best);
         ranks.swap_remove(best);
-        for live in &mut loads.live[gap.after as usize + 1..gap.before as usize] {
+        for live in &mut loads.live[gap.from as usize..gap.before as usize] {
             *live = live.saturating_sub(gap.bytes);
         }
         chosen.push(gap);

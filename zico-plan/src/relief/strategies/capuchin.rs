@@ -14,11 +14,11 @@ pub(in crate::relief) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<St
     let free = |gap: &Gap| {
         let moves = link.nanos_out(gap.bytes).saturating_add(link.nanos_back(gap.bytes));
         i128::from(times[gap.before as usize])
-            - i128::from(times[gap.after as usize + 1])
+            - i128::from(times[gap.from as usize])
             - i128::from(moves)
     };
     let over = |live: &[u64], gap: &Gap| {
-        live[gap.after as usize + 1..gap.before as usize].iter().any(|&bytes| bytes > limit)
+        live[gap.from as usize..gap.before as usize].iter().any(|&bytes| bytes > limit)
     };
     let mut open = swap::gaps(graph, 1);
     open.retain(|gap| over(&live, gap));
@@ -37,7 +37,7 @@ pub(in crate::relief) fn steps(graph: &Graph, link: &Link, limit: u64) -> Vec<St
             swap::place(graph, link, &chosen, &times).into_iter().collect();
         if let Some(placed) = placed {
             moves = placed;
-            for bytes in &mut live[gap.after as usize + 1..gap.before as usize] {
+            for bytes in &mut live[gap.from as usize..gap.before as usize] {
                 *bytes = bytes.saturating_sub(gap.bytes);
             }
         } else {

@@ -12,8 +12,8 @@ use crate::relief::{Graph, Kind, Link, Relief, Step, simulate};
 pub(in crate::relief) fn saved_gaps(graph: &Graph) -> Vec<Gap> {
     let boundary = graph.backward();
     let mut gaps = swap::gaps(graph, 1);
-    gaps.retain(|gap| gap.after < boundary && gap.before >= boundary);
-    gaps.sort_unstable_by_key(|gap| (gap.after, gap.storage));
+    gaps.retain(|gap| gap.from <= boundary && gap.before >= boundary);
+    gaps.sort_unstable_by_key(|gap| (gap.from, gap.storage));
     gaps
 }
 
@@ -116,7 +116,7 @@ impl Choice {
         }
         let gap =
             |gap: &Gap| Some(Gap { before: before(problem, gap, &first).min(gap.before), ..*gap });
-        self.moved.iter().filter_map(gap).filter(|gap| gap.before > gap.after + 1).collect()
+        self.moved.iter().filter_map(gap).filter(|gap| gap.before > gap.from).collect()
     }
 }
 

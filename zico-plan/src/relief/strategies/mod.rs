@@ -259,12 +259,13 @@ impl Strategy {
     }
 
     /// The schedule that it comes to; `None` where that does not fit in the budget, at once where
-    /// that is below the [working set](Graph::working_set). Ours take so
-    /// much work beyond their first plans; the others take what they take: up to O(n^2) for n
-    /// operations.
+    /// that is below the [working set](Graph::working_set) or, for all but `zico` and `zico-lossy`,
+    /// which move what persists, the [resident set](Graph::resident_set). Ours take so much work
+    /// beyond their first plans; the others take what they take: up to O(n^2) for n operations.
     #[must_use]
     pub fn plan(self, graph: &Graph, link: &Link, budget: u64, work: u64) -> Option<Found> {
-        if budget < graph.working_set() {
+        let moves_all = matches!(self, Self::Zico | Self::ZicoLossy);
+        if budget < if moves_all { graph.working_set() } else { graph.resident_set() } {
             return None;
         }
         let swaps = |score| {

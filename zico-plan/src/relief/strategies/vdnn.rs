@@ -34,9 +34,9 @@ pub(in crate::relief) fn steps(
     let prefetched = |gap: &Gap| {
         let at = heavy_backward.partition_point(|&one| one < gap.before);
         let back = if at == 0 { boundary } else { heavy_backward[at - 1] };
-        let &Gap { storage, after, before, .. } = gap;
-        let back = back.clamp(after + 1, before);
-        Move { storage, after, gone: back, back, before, way: Way::Link }
+        let &Gap { storage, from, before, ends, .. } = gap;
+        let back = back.clamp(from, before);
+        Move { storage, from, gone: back, back, before, way: Way::Link(ends) }
     };
     let choice = Choice::nothing(graph);
     let early: Vec<Move> = gaps.iter().map(prefetched).collect();

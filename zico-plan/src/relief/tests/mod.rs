@@ -5,6 +5,7 @@ mod exact;
 mod others;
 mod program;
 mod published;
+mod state;
 
 use alloc::vec;
 use alloc::vec::Vec;
