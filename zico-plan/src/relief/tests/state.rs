@@ -124,3 +124,30 @@ fn what_is_on_the_host_before_the_iteration_is_there_after_it() {
     );
     assert_eq!(checked.map_err(|refusal| refusal.fault), not_hosted.map(|_: u64| 0));
 }
+
+/// Two parameters that are only read come back in turn, and never leave over the link: one way may
+/// be as slow as can be.
+#[test]
+fn what_is_only_read_comes_back_and_never_leaves() {
+    let reads = |reads: &[u32]| Operation {
+        reads: reads.to_vec(),
+        nanos: 5,
+        repeatable: true,
+        ..Operation::default()
+    };
+    let storages = vec![Storage::persistent(100); 2];
+    let graph = Graph::new(storages, vec![reads(&[]), reads(&[0]), reads(&[1])]).expect("fine");
+    let link = Link { out: 1, back: 1_000_000_000, latency: 0 };
+    let found = joint(&graph, &link, 100, 0).expect("both fit by turns");
+    let outcome = simulate(&graph, &link, &found.steps, 100).expect("fits");
+    assert!(check(&graph, &link, &found.steps, &outcome.spans, terms(100)).is_ok());
+    assert_eq!((found.nanos, outcome.moved), (210, 200));
+    let bound = lower_bound(&graph, Some(&link), false, 100).expect("there is a plan");
+    assert!((100..=found.nanos).contains(&bound), "{bound}");
+    // The planner of recomputation knows that they are not there in the beginning.
+    let gaps = swap::gaps_of_all(&graph, 1, true);
+    let hosted = gaps.iter().filter(|gap| gap.may_be_hosted(&graph));
+    let moves = hosted.flat_map(|gap| gap.hosted(&graph)).map(|gap| gap.waits()).collect();
+    assert_eq!(Relief::with_moves(&graph, moves).problem.base[..3], [0; 3]);
+    assert!(!Relief::new(&graph).problem.may_fit(199));
+}
